@@ -68,11 +68,11 @@ def function_families() -> Iterator[Family]:
 
     yield functions.implements
 
-    from pgrepl.replication.decoding import stream as decoding
+    from pgrepl.replication import decoding
 
     yield decoding.implements
 
-    from pgrepl.replication.standby import synchronize as standby
+    from pgrepl.replication import standby
 
     yield standby.implements
 

@@ -26,8 +26,8 @@ from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql, storage
 from pgrepl.lake.storage import claim, crash_point
-from pgrepl.replication.standby import files as drafts
-from pgrepl.replication.standby.files import Fetched, PathMapping, move_paths
+from pgrepl.replication import standby_files as drafts
+from pgrepl.replication.standby_files import Fetched, PathMapping, move_paths
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

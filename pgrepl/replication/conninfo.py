@@ -1,8 +1,8 @@
 """Connection strings by libpq's rules: `host=… dbname=…` and `postgresql://user@host/dbname?…`.
 
-libpq reads a connection string as bytes, and so does this module; its messages are libpq's (fe-connect.c).
-endpoints.py reads the options of each host. A subscription adds the settings that make values independent of the
-publisher's (libpqrcv_connect).
+libpq reads a connection string as bytes, and so does this module; its messages are libpq's (fe-connect.c). The options
+of each host are checked as libpq does before it opens a socket, in its order and words (pqConnectOptions2,
+PQconnectPoll). A subscription adds the settings that make values independent of the publisher's (libpqrcv_connect).
 """
 
 from __future__ import annotations
@@ -36,6 +36,21 @@ FILES = "files"  # of pgrepl: the changes come from files; then other options of
 URI_PREFIXES = (b"postgresql://", b"postgres://")
 _BLANKS = b" \t\n\v\f\r"
 _HEX = b"0123456789abcdefABCDEF"
+_ALWAYS = ["-c", "datestyle=ISO", "-c", "intervalstyle=postgres", "-c", "extra_float_digits=3"]
+DEFAULT_PORT = "5432"
+DEFAULT_SOCKET_FOLDER = "/tmp"
+LOOPBACK = {"localhost": "127.0.0.1", "127.0.0.1": "127.0.0.1", "::1": "::1"}
+# option: its allowed values (pqConnectOptions2 checks them in this order)
+_ALLOWED = {
+    "channel_binding": ("disable", "prefer", "require"),
+    "sslmode": ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+    "sslnegotiation": ("postgres", "direct"),
+    "sslcertmode": ("disable", "allow", "require"),
+    "gssencmode": ("disable", "prefer", "require"),
+    "target_session_attrs": ("any", "read-write", "read-only", "primary", "standby", "prefer-standby"),
+    "load_balance_hosts": ("disable", "random"),
+}
+_TLS_VERSIONS = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
 
 
 class ConninfoError(Exception):
@@ -269,9 +284,6 @@ def _percent_decode(value: bytes) -> bytes:
 # --- session options --------------------------------------------------------------------------------------------------
 
 
-_ALWAYS = ["-c", "datestyle=ISO", "-c", "intervalstyle=postgres", "-c", "extra_float_digits=3"]
-
-
 def apply_options(session: Session, options: str) -> None:
     """Set the parameters that the options name (process_postgres_switches); a FATAL error for any other switch."""
     for switch, setting in _switches([*_words(options), *_ALWAYS]):
@@ -316,23 +328,6 @@ def _switches(words: list[str]) -> Iterator[tuple[str, str]]:
             hint='Try "postgres --help" for more information.',
             severity="FATAL",
         )
-
-
-DEFAULT_PORT = "5432"
-DEFAULT_SOCKET_FOLDER = "/tmp"
-LOOPBACK = {"localhost": "127.0.0.1", "127.0.0.1": "127.0.0.1", "::1": "::1"}
-
-# option: its allowed values (pqConnectOptions2 checks them in this order)
-_ALLOWED = {
-    "channel_binding": ("disable", "prefer", "require"),
-    "sslmode": ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
-    "sslnegotiation": ("postgres", "direct"),
-    "sslcertmode": ("disable", "allow", "require"),
-    "gssencmode": ("disable", "prefer", "require"),
-    "target_session_attrs": ("any", "read-write", "read-only", "primary", "standby", "prefer-standby"),
-    "load_balance_hosts": ("disable", "random"),
-}
-_TLS_VERSIONS = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
 
 
 class ConnectionFailure(Exception):

@@ -31,7 +31,7 @@ from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.query.system.activity import Provider, Values
 from pgrepl.replication import origins
 from pgrepl.replication.conninfo import names_files
-from pgrepl.replication.publisher import senders, slots
+from pgrepl.replication.publisher import senders, slots, standby_slots
 from pgrepl.replication.subscriber import lease
 from pgrepl.replication.subscriber.lease import CONFLICTS
 from pgrepl.types.json import Jsonb
@@ -76,7 +76,7 @@ def create_physical_slot(call: Call, name: str, reserve: bool, temporary: bool) 
     if temporary:
         raise unsupported("a temporary physical replication slot")
     with slots.at_once(session) as there:
-        made = senders.create_physical_slot(there, name, reserve=reserve)
+        made = standby_slots.create_physical_slot(there, name, reserve=reserve)
     return name, made.restart_lsn
 
 

@@ -19,7 +19,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "plpgsql": (("pgrepl.plpgsql",), ("pgrepl.statements.routine.plpgsql_language",)),
     "files": (
         ("pgrepl.replication.formats", "pgrepl.replication.publisher.files"),
-        ("pgrepl.replication.decoding.change_writer",),
+        ("pgrepl.replication.change_writer",),
     ),
     "iceberg": (("pgrepl.iceberg",), ("pgrepl.server.iceberg.routes",)),
 }

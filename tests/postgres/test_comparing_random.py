@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.replication.comparison import local_table
+from pgrepl.replication.comparison import sides
 from tests.harness.comparing import compare, differences, is_equal, repair
 from tests.postgres.served import PublishingServer, Served
 
@@ -35,7 +35,7 @@ def test_what_was_planted_is_found(
     seed: int, publishing: PublishingServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rnd = random.Random(seed)
-    monkeypatch.setattr(local_table, "PIECE", rnd.choice((20, 100, 16_384)))
+    monkeypatch.setattr(sides, "PIECE", rnd.choice((20, 100, 16_384)))
     served = Served(publishing, tmp_path)
     try:
         _play(served, rnd)

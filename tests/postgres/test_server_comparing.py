@@ -15,7 +15,7 @@ from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import rows
 from pgrepl.engine import on_spark
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.comparison import local_table
+from pgrepl.replication.comparison import sides
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.comparing import compare, differences, is_equal, repair
 from tests.harness.database import Database
@@ -96,9 +96,9 @@ def test_filters_lists_conversions_and_tables_without_a_key(served: Served) -> N
 def test_ranges_of_keys_are_compared_and_left_out(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pgrepl.replication.comparison.found import ProgressFile
+    from pgrepl.replication.comparison.compare import ProgressFile
 
-    monkeypatch.setattr(local_table, "PIECE", 500)
+    monkeypatch.setattr(sides, "PIECE", 500)
     served.both(
         "CREATE TABLE t (a int, d date, v text, PRIMARY KEY (a, d)); CREATE TABLE u (id uuid PRIMARY KEY, v text)"
     )
@@ -237,7 +237,7 @@ def test_an_open_transaction_is_not_waited_for_longer_than_was_said(served: Serv
 def test_a_table_in_another_order_is_hashed_by_pages(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     from pgrepl.replication.publisher.postgres import comparing
 
-    monkeypatch.setattr(local_table, "PIECE", 500)
+    monkeypatch.setattr(sides, "PIECE", 500)
     monkeypatch.setattr(comparing, "_PAGES", 3)
     served.both("CREATE TABLE t (id text PRIMARY KEY, v int)")
     served.pub("INSERT INTO t SELECT md5(i::text), i FROM generate_series(1, 5000) i; CREATE PUBLICATION p FOR TABLE t")
@@ -253,7 +253,7 @@ def test_a_table_in_another_order_is_hashed_by_pages(served: Served, monkeypatch
 
 def test_keys_that_a_column_here_cannot_have(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranges are cut at keys of rows that a filter leaves out, and are larger than the type here allows."""
-    monkeypatch.setattr(local_table, "PIECE", 500)
+    monkeypatch.setattr(sides, "PIECE", 500)
     served.pub("CREATE TABLE t (id bigint PRIMARY KEY, v text)")
     served.sub("CREATE TABLE t (id int PRIMARY KEY, v text)")
     served.pub("INSERT INTO t SELECT i * 1000000::bigint, 'v' FROM generate_series(1, 5000) i")
@@ -267,7 +267,7 @@ def test_keys_that_a_column_here_cannot_have(served: Served, monkeypatch: pytest
 
 
 def test_rows_without_a_key_beside_ranges_of_it(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_table, "PIECE", 500)
+    monkeypatch.setattr(sides, "PIECE", 500)
     served.pub("CREATE TABLE t (id int PRIMARY KEY, v text)")
     served.sub("CREATE TABLE t (id int, v text)")
     served.pub("INSERT INTO t SELECT i, 'v' FROM generate_series(1, 5000) i; CREATE PUBLICATION p FOR TABLE t; ANALYZE")
@@ -281,7 +281,7 @@ def test_rows_without_a_key_beside_ranges_of_it(served: Served, monkeypatch: pyt
 
 def in_ranges(served: Served, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     """A table whose rows here are hashed by tasks, while the server hashes ranges of its key."""
-    monkeypatch.setattr(local_table, "PIECE", 100)
+    monkeypatch.setattr(sides, "PIECE", 100)
     served.both("CREATE TABLE t (a int PRIMARY KEY, v text)")
     served.pub(f"INSERT INTO t SELECT i, 'v' || i FROM generate_series(1, {rows}) i; ANALYZE")
     served.pub("CREATE PUBLICATION p FOR TABLE t")

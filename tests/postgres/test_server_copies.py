@@ -12,7 +12,7 @@ import pytest
 from pgrepl.engine import choice
 from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.publisher.postgres import copy_columns, copy_ranges
-from pgrepl.replication.publisher.postgres.link import to_server
+from pgrepl.replication.publisher.postgres.publisher import to_server
 from tests.harness.dose import dose
 from tests.harness.programs import PATIENCE
 from tests.postgres.served import Served

@@ -18,8 +18,8 @@ from pgrepl.catalog.store.store import update
 from pgrepl.catalog.store.tables import pgrepl_publisher
 from pgrepl.replication.conninfo import ConnectionFailure, parse_conninfo
 from pgrepl.replication.publisher.postgres import slots
-from pgrepl.replication.publisher.postgres.link import Link, to_server
-from pgrepl.replication.publisher.postgres.publisher import PostgresPublisher
+from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.postgres.publisher import PostgresPublisher, to_server
 from pgrepl.replication.publisher.protocol import PublisherError
 from tests.harness.forked import pgrepl
 from tests.harness.programs import PATIENCE, eventually, started

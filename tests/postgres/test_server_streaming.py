@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from pgrepl.replication.conninfo import parse_conninfo
-from pgrepl.replication.publisher.postgres.link import to_server
+from pgrepl.replication.publisher.postgres.publisher import to_server
 from pgrepl.replication.publisher.protocol import StreamRequest
 from pgrepl.replication.publisher.senders import StreamOptions, WalSender
 from tests.harness.programs import eventually

@@ -23,8 +23,7 @@ from pgrepl.engine.choice import Choice, Engine
 from pgrepl.engine.task import NoWatch
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.publisher.lake import stream_columns
-from pgrepl.replication.publisher.plan import send_plan
-from pgrepl.replication.publisher.row_filter import are_columnar, by_columns
+from pgrepl.replication.publisher.plan import are_columnar, by_columns, send_plan
 from pgrepl.replication.subscriber.apply.columns import large
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart, as_they_are, by_key
 from pgrepl.replication.wire import message_files

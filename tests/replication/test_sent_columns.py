@@ -12,7 +12,7 @@ import pytest
 
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.decoding.stream import SlotDecoder
+from pgrepl.replication.decoding import SlotDecoder
 from pgrepl.replication.publisher import slots
 from pgrepl.replication.wire import pgoutput_write
 from pgrepl.replication.wire.pgoutput_write import MessageColumn

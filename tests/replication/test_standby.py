@@ -17,7 +17,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.lake.define.adopt import upgrade
 from pgrepl.replication import standby as standby_room
 from pgrepl.replication.backup import back_up, restore
-from pgrepl.replication.standby.synchronize import create, promote, synchronize
+from pgrepl.replication.standby import create, promote, synchronize
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import HeardLog, ask, visit
 from tests.harness.forked import pgrepl

@@ -4,6 +4,11 @@ The hash is of the value as it ought to be here. Where only the input function o
 a server cannot hash it: its rows are read then, and hashed as the column has them.
 
 NULL is hashed as a random value, another one at each run.
+
+The hash of a row is a chain: that of each column is the seed of the next one's. PostgreSQL's seeded hashes make it
+(hashint4extended, hashint8extended, hashtextextended), in numpy by hash_bytes_extended of common/hashfn.c
+(expr/functions/hashing.py has them for one value). So both sides find the same number, and the sum of these over the
+rows of a range is compared.
 """
 
 from __future__ import annotations
@@ -39,6 +44,16 @@ _SENT = {oids.FLOAT4: "float4send", oids.FLOAT8: "float8send"}
 _NAN = b"NaN"
 _UNKNOWN = 2  # neither false nor true
 _random = SystemRandom()
+PADDING = 12  # bytes behind the last value, so that whole words may be read anywhere
+TOGETHER = 16_384  # rows that are hashed at a time, so few that the processor's cache has them
+_START = (0x9E3779B9 + 3923095) & 0xFFFFFFFF
+_BLOCK = 12  # bytes
+_MIX = ((0, 2, 1, 4), (1, 0, 2, 6), (2, 1, 0, 8), (0, 2, 1, 16), (1, 0, 2, 19), (2, 1, 0, 4))
+_FINAL = ((2, 1, 14), (0, 2, 11), (1, 0, 25), (2, 1, 16), (0, 2, 4), (1, 0, 14), (2, 1, 24))
+# by the number of bytes behind the last whole block: the bits that count of each of their three words
+_REST = np.array(
+    [[(1 << 8 * min(max(rest - 4 * word, 0), 4)) - 1 for rest in range(_BLOCK)] for word in range(3)], np.uint32
+)
 
 
 @frozen
@@ -179,18 +194,6 @@ def row_hashes(
     for column, array, form in zip(columns, arrays, forms, strict=True):
         column.add(hashes, array, form, style)
     return hashes.hashes
-
-
-PADDING = 12  # bytes behind the last value, so that whole words may be read anywhere
-TOGETHER = 16_384  # rows that are hashed at a time, so few that the processor's cache has them
-_START = (0x9E3779B9 + 3923095) & 0xFFFFFFFF
-_BLOCK = 12  # bytes
-_MIX = ((0, 2, 1, 4), (1, 0, 2, 6), (2, 1, 0, 8), (0, 2, 1, 16), (1, 0, 2, 19), (2, 1, 0, 4))
-_FINAL = ((2, 1, 14), (0, 2, 11), (1, 0, 25), (2, 1, 16), (0, 2, 4), (1, 0, 14), (2, 1, 24))
-# by the number of bytes behind the last whole block: the bits that count of each of their three words
-_REST = np.array(
-    [[(1 << 8 * min(max(rest - 4 * word, 0), 4)) - 1 for rest in range(_BLOCK)] for word in range(3)], np.uint32
-)
 
 
 class RowHashes:

@@ -1,4 +1,6 @@
-"""The comparison of one table: digests of its pieces on both sides, then the rows of the pieces that differ."""
+"""The comparison of one table: digests of its pieces on both sides, then the rows of the pieces that differ. Those that
+both sides have are put aside by their hashes, the rest is paired by its key.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,16 @@ from pgrepl.ground.interrupts import JoinedThread
 from pgrepl.ground.lazy import np, pa
 from pgrepl.replication.comparison.columns import new_seed, row_hashes
 from pgrepl.replication.comparison.found import DIFFERENT, EXTRA, MISSING, Difference, Progress, TableComparison, Texts
-from pgrepl.replication.comparison.local_table import LocalTable, Portion, Side, side_of
-from pgrepl.replication.comparison.pieces import Digests, KeyPieces, chosen, digest_in_parts
+from pgrepl.replication.comparison.pieces import Digests, KeyPieces
+from pgrepl.replication.comparison.sides import LocalTable, Portion, Side, chosen, digest_in_parts, side_of
 from pgrepl.replication.wire.values import WIRE_STYLE
 from pgrepl.types.builtin import base_type
 from pgrepl.types.text import read_text
 from pgrepl.types.values import hash_form
 
 if TYPE_CHECKING:
-    from pgrepl.replication.comparison.local_table import Row
-    from pgrepl.replication.publisher.comparing import TableAtLsn
+    from pgrepl.replication.comparison.sides import Row
+    from pgrepl.replication.publisher.tables import TableAtLsn
 
 _TOGETHER = 100_000  # rows of pieces that differ, looked at together
 

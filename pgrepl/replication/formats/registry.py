@@ -25,8 +25,7 @@ from pgrepl.replication.formats.event import (
     Reader,
     one_by_one,
 )
-from pgrepl.replication.formats.jsonl import JsonLinesRecords, JsonLinesWriter
-from pgrepl.replication.formats.plain import PlainBlocks, dms_blocks, roles_of
+from pgrepl.replication.formats.plain import JsonLinesRecords, JsonLinesWriter, PlainBlocks, dms_blocks, roles_of
 from pgrepl.replication.formats.rows import csv_options
 from pgrepl.replication.formats.wal2json import Wal2jsonRecords, Wal2jsonWriter
 from pgrepl.replication.formats.written import LineWriter, SourceFacts

@@ -41,7 +41,7 @@ from pgrepl.replication.conninfo import (
     only,
 )
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
-from pgrepl.replication.publisher.postgres.link import Unreachable, to_server
+from pgrepl.replication.publisher.postgres.link import Unreachable
 from pgrepl.replication.publisher.protocol import Publisher, server_text
 from pgrepl.types.oids import TIMESTAMPTZ
 from pgrepl.types.style import TextStyle
@@ -211,6 +211,8 @@ def _is_here(session: Session, hosts: tuple[Endpoint, ...], wish: _Wish) -> bool
 
 
 def _to_server(session: Session, options: Mapping[str, str]) -> PostgresPublisher:
+    from pgrepl.replication.publisher.postgres.publisher import to_server
+
     milliseconds = int(session.settings.value("wal_receiver_timeout"))
     interval = int(session.settings.value("wal_receiver_status_interval"))
     heartbeat = int(session.settings.value("pgrepl.publisher_heartbeat"))

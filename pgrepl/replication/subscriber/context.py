@@ -1,5 +1,5 @@
 """The context of a worker: a session of its own with its settings (InitializeLogRepWorker), its subscription, and the
-kept connection.
+kept connection; and its work in spite of rows that local sessions have locked.
 
 It reads first, without locks. The result is written in one short transaction that begins with `lock`: if another
 session has altered the subscription, moved its origin or taken the lease meanwhile, SubscriptionChanged is raised and
@@ -52,6 +52,8 @@ _OF_WORKERS = (
     ("session_replication_role", "replica"),
     ("client_min_messages", "debug5"),  # messages go to the log, which filters by log_min_messages
 )
+REMEMBERED = 100_000  # transactions; one that commits becomes visible long before so many have followed it
+T = TypeVar("T")
 
 
 @frozen
@@ -158,9 +160,6 @@ def _wanted(subscription: tables.pg_subscription, session: Session) -> tuple[str
     """The connection string, and whether the connection must use a password."""
     required = subscription.subpasswordrequired and not is_superuser(session, subscription.subowner)
     return conninfo_of(session, subscription), bool(required)
-
-
-REMEMBERED = 100_000  # transactions; one that commits becomes visible long before so many have followed it
 
 
 class WorkerContext:
@@ -277,9 +276,6 @@ class WorkerContext:
         with reading(self.session):
             subscription = self.subscription()
             return "" if subscription is not None and subscription.subenabled else self._farewell(subscription)
-
-
-T = TypeVar("T")
 
 
 def despite_locks(context: WorkerContext, action: Callable[[], T]) -> T:

@@ -3,6 +3,14 @@
 once    every subscription up to its publisher's LSN at that moment
 follow  again and again until stopped, each subscription in a thread of its own; new and altered ones are noticed;
         one that failed is tried again after wal_retrieve_retry_interval
+
+A follower repeats the rounds of one subscription:
+
+    round → wait until there is something → round … after an error: until wal_retrieve_retry_interval has passed
+    the subscription was altered → it continues in a new thread, with a new PID
+
+Each has a thread, a session and a connection of its own. Before a statement the bound is the publisher's LSN at that
+moment: two databases that subscribe to each other would never end otherwise.
 """
 
 from __future__ import annotations
@@ -39,6 +47,7 @@ _PATIENCE = 2.0  # seconds for all workers to end
 _GRACE = 1.0  # seconds for a worker whose subscription was dropped
 _PASSING = ("55P03", "58030", "XX001")  # a catalog that is locked, away or being replaced
 _PAUSE = 0.2  # seconds between two attempts to stop a worker
+PATIENCE = 3.0  # seconds that a statement waits for another session's write lock
 
 
 @frozen
@@ -237,9 +246,6 @@ def _stop(followers: Collection[Follower], seconds: float) -> None:
             threading.Thread(target=follower.stop, name="pgrepl-stop", daemon=True).start()
         for follower in alive:
             follower.wait(min(_PAUSE, until - time.monotonic()))
-
-
-PATIENCE = 3.0  # seconds that a statement waits for another session's write lock
 
 
 class CatchUp:

@@ -1,8 +1,14 @@
 """The lease that makes a worker the only one of its subscription, its heartbeat, the progress of its copies, its
-outcome and its end.
+outcome and its end; and meetings, where it waits to be compared.
 
 A lease is a row of the subscriber's catalog: it cannot be taken while its holder is alive, and a commit of a worker
 that has lost it fails.
+
+At a meeting the worker of a subscription waits at an LSN of the publisher. Who compares first has the worker apply
+nothing more (`call`), then takes a snapshot of the publisher's, and names its LSN (`name`). The worker, if there is
+one, goes on up to exactly that LSN, and stays until the meeting is over. A batch that the worker had begun before ends
+before that LSN: the publisher told its end earlier. Whether a meeting has been called meanwhile is looked at with the
+write lock again, before a batch is committed.
 """
 
 from __future__ import annotations
@@ -35,6 +41,10 @@ CONFLICTS = (
     "insert_exists", "update_origin_differs", "update_exists", "update_deleted", "update_missing",
     "delete_origin_differs", "delete_missing", "multiple_unique_conflicts",
 )  # fmt: skip
+APPLY = 0  # in place of a table: the worker of the main stream
+WHILE_COPYING = 1.0  # seconds
+_PATIENCE = 1.0  # seconds to wait for the catalog's lock; the next sign of life comes anyway
+PAUSE = 0.02  # seconds
 
 
 @frozen
@@ -120,9 +130,6 @@ class CopyProgress:
 
 
 # --- lease ------------------------------------------------------------------------------------------------------------
-
-
-APPLY = 0  # in place of a table: the worker of the main stream
 
 
 @dataclass
@@ -288,10 +295,6 @@ def asking() -> Iterator[None]:
         raise WorkerFailed(not_received(error)) from None
 
 
-WHILE_COPYING = 1.0  # seconds
-_PATIENCE = 1.0  # seconds to wait for the catalog's lock; the next sign of life comes anyway
-
-
 class Heartbeat:
     """Beats from now on until it is stopped."""
 
@@ -331,9 +334,6 @@ class Heartbeat:
             pass
         finally:
             session.close()
-
-
-PAUSE = 0.02  # seconds
 
 
 class Called(Exception):

@@ -149,7 +149,7 @@ class StreamBatch:
     received: ExitStack  # what of the publisher's is kept until it is applied
     columns: WireBatch | None = None
     only: int = 0  # the table whose own stream it is
-    bound: int | None = None  # that of a meeting (meeting.py)
+    bound: int | None = None  # that of a meeting (lease.py)
 
     def __post_init__(self) -> None:
         self.session = self.context.session

@@ -1,4 +1,5 @@
-"""Values that a server sends in binary form (`binary = true`), one by one; binary_columns.py has whole columns.
+"""Values on the wire: their text, and whether this session reads it as it was written; and the binary form
+(`binary = true`), one by one and as columns of numbers, dates and times.
 
 The subscriber's column reads the bytes with its own receive function, whatever the publisher's type meant by them
 (slot_store_data). Texts are the same in both forms.
@@ -12,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.lazy import np, pa
 from pgrepl.types import oids
-from pgrepl.types.binary import receives
-from pgrepl.types.binary_scalars import BinaryMessage
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
 
@@ -25,6 +24,22 @@ if TYPE_CHECKING:
 
 TEXTS = frozenset((oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.JSON))
 _FIRST_OF_USERS = 16384  # FirstNormalObjectId
+_GREENWICH = ("GMT", "UTC", "Etc/UTC")
+# the style of values on the wire, whatever the session's settings (walsender and apply worker call set_config_option)
+WIRE_STYLE = TextStyle(datestyle="ISO, MDY", timezone="GMT", intervalstyle="postgres", extra_float_digits=3)
+NUMBERS = {
+    oids.INT2: ">i2", oids.INT4: ">i4", oids.INT8: ">i8", oids.FLOAT4: ">f4", oids.FLOAT8: ">f8", oids.DATE: ">i4",
+    oids.TIME: ">i8", oids.TIMESTAMP: ">i8", oids.TIMESTAMPTZ: ">i8",
+}  # fmt: skip
+_DAY = 86_400_000_000
+_EPOCH = 10_957  # days from 1970 to 2000
+_FIRST, _LAST = -730_119, 2_921_939  # the days of the years 1 to 9999, from 2000
+_BOUNDS = {
+    oids.DATE: (_FIRST, _LAST),
+    oids.TIMESTAMP: (_FIRST * _DAY, (_LAST + 1) * _DAY - 1),
+    oids.TIMESTAMPTZ: (_FIRST * _DAY, (_LAST + 1) * _DAY - 1),
+    oids.TIME: (0, _DAY - 1),
+}
 
 
 class BinaryValue(bytes):
@@ -40,16 +55,13 @@ def as_text(value: Any, typoid: int) -> Any:
     """A value of the publisher's type as if it had been sent as text; Declined: only the publisher knows the type."""
     if not isinstance(value, BinaryValue):
         return value
+    from pgrepl.types.binary import receives
+    from pgrepl.types.binary_scalars import BinaryMessage
+
     receive = receives(typoid) if typoid < _FIRST_OF_USERS else None
     if receive is None:
         raise Declined("a binary value of a type that only the publisher knows")
     return write_text(receive(BinaryMessage(value), -1, WIRE_STYLE), typoid, WIRE_STYLE)
-
-
-_GREENWICH = ("GMT", "UTC", "Etc/UTC")
-
-# the style of values on the wire, whatever the session's settings (walsender and apply worker call set_config_option)
-WIRE_STYLE = TextStyle(datestyle="ISO, MDY", timezone="GMT", intervalstyle="postgres", extra_float_digits=3)
 
 
 def wire_style(session: Session) -> TextStyle:
@@ -70,21 +82,6 @@ def reads_as_written(session: Session) -> bool:
     return (ours.datestyle, ours.intervalstyle) == (WIRE_STYLE.datestyle, WIRE_STYLE.intervalstyle) and (
         ours.timezone in _GREENWICH
     )
-
-
-NUMBERS = {
-    oids.INT2: ">i2", oids.INT4: ">i4", oids.INT8: ">i8", oids.FLOAT4: ">f4", oids.FLOAT8: ">f8", oids.DATE: ">i4",
-    oids.TIME: ">i8", oids.TIMESTAMP: ">i8", oids.TIMESTAMPTZ: ">i8",
-}  # fmt: skip
-_DAY = 86_400_000_000
-_EPOCH = 10_957  # days from 1970 to 2000
-_FIRST, _LAST = -730_119, 2_921_939  # the days of the years 1 to 9999, from 2000
-_BOUNDS = {
-    oids.DATE: (_FIRST, _LAST),
-    oids.TIMESTAMP: (_FIRST * _DAY, (_LAST + 1) * _DAY - 1),
-    oids.TIMESTAMPTZ: (_FIRST * _DAY, (_LAST + 1) * _DAY - 1),
-    oids.TIME: (0, _DAY - 1),
-}
 
 
 def from_any_byte(raw: npt.NDArray[np.uint8], kind: npt.DTypeLike) -> npt.NDArray[Any]:

@@ -14,8 +14,8 @@ import click
 
 from pgrepl.api.comparing import comparer
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.comparison.compare import Comparer, Options
-from pgrepl.replication.comparison.found import Progress, ProgressFile
+from pgrepl.replication.comparison.compare import Comparer, Options, ProgressFile
+from pgrepl.replication.comparison.found import Progress
 from pgrepl.replication.comparison.repair import Repairer
 from pgrepl.shell.commands.applying import stoppable_command, worker_options
 from pgrepl.shell.commands.subcommand import BAD_CONNECTION, FAILURE, OK, Command, Seconds, connection, on_spark, run

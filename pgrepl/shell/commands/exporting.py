@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pgrepl.ground.errors import Report
     from pgrepl.iceberg.export import Exported, ForeignCatalog
     from pgrepl.iceberg.tables import Described
-    from pgrepl.replication.decoding.change_writer import ChangeWriter
+    from pgrepl.replication.change_writer import ChangeWriter
     from pgrepl.replication.formats.sinks import Sink
 
 _FORMATS = ("debezium", "wal2json", "jsonl", "parquet")
@@ -85,7 +85,7 @@ def changes_command(
     pause = interval or (_PAUSE if form == "parquet" else 0.0)
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet needs --output FOLDER")
-    from pgrepl.replication.decoding.change_writer import ChangeWriter, slot_name
+    from pgrepl.replication.change_writer import ChangeWriter, slot_name
 
     with connection(catalog, dbname, username) as opened, _stoppable() as (stopped, wake), ExitStack() as stack:
         sink = _sink(opened.session, form, output, with_schema, stack)

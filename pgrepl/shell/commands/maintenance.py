@@ -33,7 +33,7 @@ from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.lake.upkeep.verify import Damage, Verification
-    from pgrepl.replication.standby.synchronize import Synchronized
+    from pgrepl.replication.standby import Synchronized
 
 
 @click.command("backup", short_help="copy the catalog and its files to a folder")
@@ -151,7 +151,7 @@ def create_command(
     pgrepl standby create /backup/shop --slot backup
     pgrepl -c "ALTER SYSTEM SET synchronized_standby_slots = 'backup'"
     """
-    from pgrepl.replication.standby.synchronize import create
+    from pgrepl.replication.standby import create
 
     with connection(catalog, dbname, username) as primary:
         done = create(primary.session, folder, slot=slot, link=not copy)
@@ -173,7 +173,7 @@ def sync_command(
     What the primary has done since is there at once for all who read the standby, or, if this is interrupted, not yet.
     """
     is_only_with("interval", "follow", follow)
-    from pgrepl.replication.standby.synchronize import synchronize
+    from pgrepl.replication.standby import synchronize
 
     file = _catalog_of(folder, catalog)
     reached = False
@@ -209,7 +209,7 @@ def promote_command(folder: Path | None, as_json: bool, catalog: str, dbname: st
     It is written from now on. Point subscriptions to it with ALTER SUBSCRIPTION … CONNECTION, and see to it that
     nobody writes to the old primary any more.
     """
-    from pgrepl.replication.standby.synchronize import promote
+    from pgrepl.replication.standby import promote
 
     file = _catalog_of(folder, catalog)
     with connection(file, dbname, username) as standby:

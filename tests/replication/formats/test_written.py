@@ -21,7 +21,7 @@ from pgrepl.backend import open_session
 from pgrepl.catalog.facts.relation import find_relation
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.decoding.change_writer import ChangeWriter
+from pgrepl.replication.change_writer import ChangeWriter
 from pgrepl.replication.formats.event import BEGIN, COMMIT, ChangeEvent
 from pgrepl.replication.formats.registry import line_writer, reader
 from pgrepl.replication.formats.sinks import LineSink, ParquetSink, Sink
@@ -305,7 +305,7 @@ def test_the_slot_moves_on_with_each_portion(
     instance: Instance, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others may write meanwhile, and what is written stays so when the run is told to stop."""
-    monkeypatch.setattr("pgrepl.replication.decoding.change_writer.PORTION", 1)
+    monkeypatch.setattr("pgrepl.replication.change_writer.PORTION", 1)
     instance.play("pub", "CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE t")
     written = Written(instance, form, tmp_path)
     written.run()

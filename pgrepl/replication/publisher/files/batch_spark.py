@@ -1,7 +1,9 @@
 """The transactions of files of changes as columns, read by tasks of Spark (stream.py: by this process).
 
-A task decides the records of its files or range of bytes and writes messages beside the data. The driver follows the
-answers in the files' order, with line numbers and transactions that are in more than one part.
+A file whose records are lines is divided into ranges of bytes. A task decides the records of its files or range and
+writes messages beside the data. The driver follows the answers in the files' order, with line numbers and transactions
+that are in more than one part. Which numbers the lines of a range have is known when all ranges before it have been
+read.
 """
 
 from __future__ import annotations
@@ -55,6 +57,11 @@ if TYPE_CHECKING:
 Numbers = npt.NDArray[Any]
 MOST = 8_000_000  # records of a batch, about
 TRIED = 1 << 18  # bytes that are read here, to know the tables and how large a record is
+_MARKED = frozenset(("maxwell",))  # formats whose readers make the marks of transactions
+SIZE = 32 << 20  # bytes of a part
+_LOOK = 4096
+_PIECE = 1 << 20
+SEQ_BITS = 32  # of a sequence number: the record in its part
 
 
 class SparkReading:
@@ -322,15 +329,6 @@ class _Following:
             except PgError as error:
                 self.stopped = min(self.stopped or (seq, error.message), (seq, error.message))
                 return
-
-
-_MARKED = frozenset(("maxwell",))  # formats whose readers make the marks of transactions
-
-
-SIZE = 32 << 20  # bytes of a part
-_LOOK = 4096
-_PIECE = 1 << 20
-SEQ_BITS = 32  # of a sequence number: the record in its part
 
 
 @frozen

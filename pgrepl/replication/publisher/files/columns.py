@@ -1,6 +1,6 @@
 """The records of a batch decided by columns, block by block, and their messages in files.
 
-The rules are those of single records and of publisher/row_filter.py; what columns cannot decide exactly so is
+The rules are those of single records and of publisher/plan.py; what columns cannot decide exactly so is
 Declined.
 """
 
@@ -19,8 +19,7 @@ from pgrepl.replication.formats.event import BadRecord, ChangeEvent, EventBlock,
 from pgrepl.replication.publisher.files.cursor import TakesRejects
 from pgrepl.replication.publisher.files.declared import Declarations, DeclaredTable, NotSendable, in_column, undeclared
 from pgrepl.replication.publisher.files.transactions import NumberedBlock
-from pgrepl.replication.publisher.plan import SendPlan, differing
-from pgrepl.replication.publisher.row_filter import by_columns, describe, passing, sent_of
+from pgrepl.replication.publisher.plan import SendPlan, by_columns, describe, differing, passing, sent_of
 from pgrepl.replication.wire import messages as operations
 from pgrepl.replication.wire.batch import CODES, DELETE, INSERT, UPDATE, is_equal_as_kept
 from pgrepl.replication.wire.message_files import Decoded, MessageFile, MessageWriter

@@ -1,4 +1,5 @@
-"""Files of changes as a publisher. A database of this instance declares what is published.
+"""Files of changes as a publisher, and their stream: the transactions, and how far they are read. A database of this
+instance declares what is published.
 
 There is no slot: the origin says how far the files have been applied, and the catalog remembers which they were, in the
 transaction that moves the origin. Nothing is copied either.
@@ -45,6 +46,15 @@ if TYPE_CHECKING:
     from pgrepl.replication.formats.event import Reader
     from pgrepl.replication.wire.batch import WireBatch
     from pgrepl.replication.wire.messages import WireTransaction
+_Reading = TypeVar("_Reading", "FileStream", "BatchReading", "SparkReading")
+_WORK, _TASKS = "files", "files by tasks"  # the names in pgrepl_stat_engine
+_BYTES_OF_RECORD = 200  # about
+BYTES_OF_CHANGE = 50  # that a change takes at least, so that few bytes are not tried by columns
+_COMPRESSED = 20  # times as many
+_SUFFIXES = (".gz", ".zst", ".bz2", ".xz", ".lz4", ".parquet")
+_HEADED = frozenset(("csv", "dms"))  # formats whose first line says what is in the others
+_WITHOUT_NULLS = frozenset(("test_decoding",))  # formats that leave NULLs of old rows out
+_PLAYED = 20_000  # changes that are applied one by one, after columns could not be applied
 
 
 class DeclaringCatalog(LakeCatalog):
@@ -111,17 +121,6 @@ class FilesPublisher(Publisher):
     def close(self) -> None:
         self.stream.close()
         self._declaring.close()
-
-
-_Reading = TypeVar("_Reading", "FileStream", "BatchReading", "SparkReading")
-_WORK, _TASKS = "files", "files by tasks"  # the names in pgrepl_stat_engine
-_BYTES_OF_RECORD = 200  # about
-BYTES_OF_CHANGE = 50  # that a change takes at least, so that few bytes are not tried by columns
-_COMPRESSED = 20  # times as many
-_SUFFIXES = (".gz", ".zst", ".bz2", ".xz", ".lz4", ".parquet")
-_HEADED = frozenset(("csv", "dms"))  # formats whose first line says what is in the others
-_WITHOUT_NULLS = frozenset(("test_decoding",))  # formats that leave NULLs of old rows out
-_PLAYED = 20_000  # changes that are applied one by one, after columns could not be applied
 
 
 class FilesChangeStream(ChangeStream, ChangeFiles):

@@ -10,9 +10,9 @@ from pgrepl.catalog.facts.access import hides_rows
 from pgrepl.catalog.facts.relation_parts import identity_key_columns
 from pgrepl.ground.errors import Declined
 from pgrepl.lake.read.local import pin
-from pgrepl.replication.publisher.comparing import Comparing, Limits, TableAtLsn, TablesAtLsn
 from pgrepl.replication.publisher.lake.copies import copyable
 from pgrepl.replication.publisher.lake.copy import LakeRows, copied_rows, copy_plan, has_dimensions
+from pgrepl.replication.publisher.tables import Comparing, Limits, TableAtLsn, TablesAtLsn
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.replication.wire.values import wire_style
 from pgrepl.types.oids import TEXT

@@ -194,7 +194,7 @@ def has_dimensions(session: Session, table: Relation) -> bool:
 
 def copied_rows(session: Session, plan: CopyPlan, snapshot: int | None = None) -> Iterator[Row]:
     """The rows, one by one, as of a snapshot (None: as the running transaction sees them)."""
-    from pgrepl.replication.publisher.row_filter import any_true
+    from pgrepl.replication.publisher.plan import any_true
 
     passes = any_true(plan.filters, Context())
     places = [number - 1 for number in plan.columns]

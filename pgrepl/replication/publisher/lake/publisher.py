@@ -32,7 +32,7 @@ from pgrepl.replication.publisher.protocol import (
     server_text,
     slot_is_ahead,
 )
-from pgrepl.replication.publisher.senders import sendable_lsn
+from pgrepl.replication.publisher.standby_slots import sendable_lsn
 from pgrepl.replication.wire.batch import WireBatch
 from pgrepl.replication.wire.messages import MESSAGE_BYTES, Message, TruncateMessage, WireTransaction, message_bytes
 from pgrepl.types.plain import lsn_text

@@ -37,9 +37,8 @@ from pgrepl.replication.publisher.lake.transactions import (
     rows_by_snapshot,
     wanted,
 )
-from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
+from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan, truncated
 from pgrepl.replication.publisher.protocol import is_met_again
-from pgrepl.replication.publisher.row_filter import truncated
 from pgrepl.replication.wire.batch import BatchTransaction, RelationMessages, WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import MessageFile, MessageFolder

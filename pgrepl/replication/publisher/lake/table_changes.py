@@ -1,4 +1,4 @@
-"""The messages of one table's changes as whole columns: the rules of publisher/row_filter.py for many at once.
+"""The messages of one table's changes as whole columns: the rules of publisher/plan.py for many at once.
 
 Row filters are computed by Arrow; what it cannot, by Spark SQL where it is worth a job, else row by row. The kernel
 for a range of row ids writes messages to a file.
@@ -23,8 +23,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.storage import uuid7
-from pgrepl.replication.publisher.plan import SendPlan, differing
-from pgrepl.replication.publisher.row_filter import are_columnar, by_columns, describe, passing, sent_of
+from pgrepl.replication.publisher.plan import SendPlan, are_columnar, by_columns, describe, differing, passing, sent_of
 from pgrepl.replication.wire import messages as operations
 from pgrepl.replication.wire.batch import AT, CODES, DELETE, UPDATE, Kept, is_equal_as_kept
 from pgrepl.replication.wire.message_files import Decoded, MessageFile, MessageWriter, most_held

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.threads import ThreadPool
 from pgrepl.replication.conninfo import ConnectionFailure
-from pgrepl.replication.publisher.comparing import Comparing, HashedPiece, Limits, Pace, TableAtLsn, TablesAtLsn
 from pgrepl.replication.publisher.postgres import copies, published, slots
 from pgrepl.replication.publisher.postgres.copy_ranges import enter_snapshot
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.publisher.tables import Undivided
+from pgrepl.replication.publisher.tables import Comparing, HashedPiece, Limits, Pace, TableAtLsn, TablesAtLsn, Undivided
 
 if TYPE_CHECKING:
     from pgrepl.engine.run_kernels import KernelSource

@@ -1,4 +1,9 @@
-"""The conflicts that messages meet which are applied one by one."""
+"""The conflicts that messages meet which are applied one by one; and the rows that were deleted here, for those of kind
+update_deleted (retain_dead_tuples): the lake's snapshots tell them, without anything that is kept besides.
+
+What matters are deletions since the subscription had all changes of its publisher for the last time: an UPDATE that
+comes now was made after that. VACUUM keeps the snapshots since then (catalog/facts/subscription.py).
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""An initial copy from a lake by kernels over Arrow, in this process or as tasks of Spark; what they cannot do is
-`Declined`.
+"""An initial copy by whole columns. Rows of a lake are copied by kernels over Arrow, in this process or as tasks of
+Spark. What they cannot do is `Declined`, and Spark SQL does it in one pass: rows are converted, checked and written as
+files; unique keys are checked afterwards.
 
 Integers of another size and texts of another length are cast; other types are converted through the text of each
-value. Columns that are not sent get NULL, or a default that is the same for all rows.
+value. Columns that are not sent get NULL, or a default that is the same for all rows. An error in any row ends the
+attempt: the copy row by row then finds the line.
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from pgrepl.engine.run_kernels import KernelSource
     from pgrepl.expr.exchange import Statement
     from pgrepl.lake.table import LakeColumn
+_WORK = "initial copy"  # the name in pgrepl_stat_engine
 
 
 def stage_columns(
@@ -181,9 +184,6 @@ def _default(session: Session, target: Relation, attribute: Attribute, statement
 
 
 # --- copy spark -------------------------------------------------------------------------------------------------------
-
-
-_WORK = "initial copy"  # the name in pgrepl_stat_engine
 
 
 class StagedCopy:

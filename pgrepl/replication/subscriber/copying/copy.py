@@ -48,11 +48,13 @@ from pgrepl.replication.publisher.tables import (
     definition_of,
 )
 from pgrepl.replication.subscriber import history, lease, state
+from pgrepl.replication.subscriber.apply import triggers
 from pgrepl.replication.subscriber.apply.overlay import Overlay
 from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.target import TargetTable, differing_types
 from pgrepl.replication.subscriber.apply.triggers import (
+    Lines,
     acting_for,
     check_target_privilege,
     fire_in_pieces,
@@ -60,10 +62,9 @@ from pgrepl.replication.subscriber.apply.triggers import (
 )
 from pgrepl.replication.subscriber.apply.write import write
 from pgrepl.replication.subscriber.context import WorkerContext, despite_locks
-from pgrepl.replication.subscriber.copying import ranges, triggers
+from pgrepl.replication.subscriber.copying import ranges
 from pgrepl.replication.subscriber.copying.columns import StagedCopy, stage_copy
 from pgrepl.replication.subscriber.copying.ranges import CopyRanges
-from pgrepl.replication.subscriber.copying.triggers import Lines
 from pgrepl.replication.subscriber.lease import SubscriptionChanged, WorkerFailed, asking, working
 from pgrepl.replication.subscriber.schema_changes.columns import added, copied, define, described, remember
 from pgrepl.replication.wire.messages import Row, SentColumn

@@ -21,11 +21,11 @@ from pgrepl.lake.storage import uuid7
 from pgrepl.lake.table import LakeTable
 from pgrepl.lake.write.delete_files import StagedDeletes, stage_deletes
 from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges, decide, leaving, rows_to_write
+from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import KeptKeys, NotClean, check_kept
-from pgrepl.replication.subscriber.apply.columns.missed import MissedMessages, missed_messages
 from pgrepl.replication.subscriber.apply.columns.partitions import by_leaf
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart
-from pgrepl.replication.subscriber.apply.columns.table import MOST_BYTES, DescribedTable
+from pgrepl.replication.subscriber.apply.columns.recorded import MissedMessages, missed_messages
 from pgrepl.replication.wire.batch import RelationChanges
 from pgrepl.replication.wire.file_changes import of_slices
 from pgrepl.replication.wire.message_files import MessageFile, read_numbers, write_numbers

@@ -12,10 +12,15 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.write.file_writer import DataFileWriter
 from pgrepl.replication.subscriber.apply.columns import fold
+from pgrepl.replication.subscriber.apply.columns.described import (
+    MOST_BYTES,
+    DescribedTable,
+    steps_of,
+    with_kept,
+    with_unsent,
+)
 from pgrepl.replication.subscriber.apply.columns.fold import Folded, KeptKeys, NotClean, check_other_keys
 from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Keys, Places
-from pgrepl.replication.subscriber.apply.columns.table import MOST_BYTES, DescribedTable
-from pgrepl.replication.subscriber.apply.columns.unchanged import steps_of, with_kept, with_unsent
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges
 
 if TYPE_CHECKING:

@@ -35,11 +35,11 @@ from pgrepl.replication.subscriber.apply.columns.apply_part import (
     check_values,
     merge_deletes,
 )
+from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import IndexValues, NotClean, index_relation
-from pgrepl.replication.subscriber.apply.columns.missed import LoggedTable, MissedMessages, joined
 from pgrepl.replication.subscriber.apply.columns.partitions import PartitionTree
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart, Play, as_they_are, by_key, values_of
-from pgrepl.replication.subscriber.apply.columns.table import DescribedTable
+from pgrepl.replication.subscriber.apply.columns.recorded import LoggedTable, MissedMessages, joined
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import MessageFile
 from pgrepl.types import oids

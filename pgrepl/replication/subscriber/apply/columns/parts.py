@@ -20,8 +20,8 @@ from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.storage import uuid7
+from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
-from pgrepl.replication.subscriber.apply.columns.table import DescribedTable
 from pgrepl.replication.wire.batch import DELETE, KEY_TYPES, UPDATE, RelationChanges, comparable
 from pgrepl.replication.wire.file_changes import MessageFiles, MessageSlice, of_numbers
 from pgrepl.replication.wire.message_files import MessageFile, read_numbers, write_numbers

@@ -32,16 +32,17 @@ from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError, 
 from pgrepl.replication.publisher.slots import is_decoded
 from pgrepl.replication.subscriber import conflicts, state
 from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges
+from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.columns.large import LargeApply, LargeTarget, player
-from pgrepl.replication.subscriber.apply.columns.missed import ConflictsOfBatch, LogsOfBatch, MissedMessages
 from pgrepl.replication.subscriber.apply.columns.partitions import (
     PartitionTree,
     by_leaf,
     check_identity,
     partition_tree,
 )
-from pgrepl.replication.subscriber.apply.columns.table import DescribedTable, TableApply, check_rights, described_leaves
+from pgrepl.replication.subscriber.apply.columns.recorded import ConflictsOfBatch, LogsOfBatch, MissedMessages
+from pgrepl.replication.subscriber.apply.columns.table import TableApply, check_rights, described_leaves
 from pgrepl.replication.subscriber.apply.conflicts_met import DeletedRows
 from pgrepl.replication.subscriber.apply.target import (
     differing_types,

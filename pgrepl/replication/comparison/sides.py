@@ -1,8 +1,14 @@
-"""A subscriber's table as the columns that are compared: their hashes, their texts, and what sent rows become here."""
+"""Both sides of a comparison.
+
+Here: a subscriber's table as the columns that are compared, their hashes and their texts. There: digests of pieces, and
+the rows of some, from a server that hashes by itself, or from rows that are read and become columns as they do here.
+Parts of the rows of a large table in a lake are hashed by threads here, or by tasks of Spark.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -10,27 +16,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog.facts.relation import Attribute, Relation
 from pgrepl.catalog.facts.relation_parts import identity_or_primary_key
-from pgrepl.engine.copy_rows import CopyPart, RowMaker
+from pgrepl.engine import choice, job, spark
+from pgrepl.engine.choice import Engine
+from pgrepl.engine.copy_rows import CopyPart, RowMaker, RowsCopy
 from pgrepl.expr.partition_constraint import leaf_partitions
 from pgrepl.ground.errors import Declined
+from pgrepl.ground.frozen import frozen
+from pgrepl.ground.interrupts import check_for_interrupts
 from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.read.bounds import Bound
-from pgrepl.lake.read.extent import rows_of
+from pgrepl.lake.read.extent import divide, rows_of
 from pgrepl.lake.read.local import pin
-from pgrepl.lake.read.part import forms_of
+from pgrepl.lake.read.part import PartWatch, Shared, forms_of
 from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.replication.comparison.columns import HashedColumn, hashed, hashed_as, row_hash_sql, row_hashes
 from pgrepl.replication.comparison.found import Texts
-from pgrepl.replication.comparison.pieces import (
-    Digests,
-    HashPieces,
-    KeyPieces,
-    Pieces,
-    Rows,
-    chosen,
-    digest_in_parts,
-    is_divisible,
-)
+from pgrepl.replication.comparison.pieces import Digests, HashPieces, KeyPieces, Pieces, is_divisible
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.target import TargetTable
 from pgrepl.replication.subscriber.copying.columns import made_column
@@ -38,6 +39,7 @@ from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.replication.wire.values import wire_style
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.types.builtin import base_type
+from pgrepl.types.catalog_names import asks_catalog
 from pgrepl.types.lake.arrays import plain_array
 from pgrepl.types.lake.column_text import column_text
 from pgrepl.types.lake.forms import form
@@ -45,10 +47,17 @@ from pgrepl.types.text import writer
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
+    from pgrepl.engine.choice import Choice
     from pgrepl.engine.run_kernels import KernelSource
     from pgrepl.lake.read.part import PartRows
-    from pgrepl.replication.publisher.comparing import HashingServer, TableAtLsn
+    from pgrepl.replication.publisher.tables import HashingServer, TableAtLsn
     from pgrepl.types.lake.arrays import Form
+Row = tuple[int, Texts]  # a row's hash, and the texts that are sent of it
+Count = Callable[[int], None]  # counts more rows
+PIECE = 16_384  # rows of a piece, about
+_MOST_PIECES = 4096
+_READ = 4096  # rows that are converted at a time
+Rows = Sequence[tuple["PartRows", int, int]]
 
 
 @dataclass(frozen=True)
@@ -147,14 +156,6 @@ class LocalTable:
             for array, form, attribute in zip(portion.arrays, portion.forms, self.attributes, strict=True)
         ]
         return list(zip(*columns, strict=True)) if columns else [()] * len(chosen)
-
-
-Row = tuple[int, Texts]  # a row's hash, and the texts that are sent of it
-Count = Callable[[int], None]  # counts more rows
-
-PIECE = 16_384  # rows of a piece, about
-_MOST_PIECES = 4096
-_READ = 4096  # rows that are converted at a time
 
 
 class Side(Protocol):
@@ -368,3 +369,80 @@ class _Source:
 
 def _from(column: Any, source: int) -> Any:
     return replace(column, source=source, not_null=False)
+
+
+@frozen
+class _DigestPart:
+    """`copy`: the rows, and how they become those that are compared."""
+
+    copy: CopyPart
+    how: Shared  # the hashed columns, the pieces, the seed, the style
+
+
+@frozen
+class _DigestedPart:
+    """For each piece with rows its number, how many they are, and the sum of their hashes."""
+
+    numbers: Any = ()
+    counts: Any = ()
+    sums: Any = ()
+    declined: str = ""
+
+
+def _digest_rows(part: _DigestPart, watch: PartWatch) -> _DigestedPart:
+    columns, pieces, seed, style = part.how.value
+    copy, digests = RowsCopy(part.copy, watch), Digests(pieces.count)
+    forms = [part.copy.target.column(column.attnum).form for column in part.copy.columns]
+    try:
+        for rows in part.copy.rows:
+            for arrays, count in rows.portions(part.copy.read):
+                _, kept, left = copy.passing(arrays, count)
+                if left:
+                    watch.add(left, 0)
+                    made = copy.made(kept, left)
+                    hashes = row_hashes(columns, made, forms, seed, left, style)
+                    digests.add(pieces.numbers([made[place] for place in pieces.key], hashes), hashes)
+    except Declined as reason:
+        return _DigestedPart(declined=str(reason))
+    numbers = np.flatnonzero(digests.counts)
+    return _DigestedPart(numbers, digests.counts[numbers], digests.sums[numbers])
+
+
+def chosen(local: LocalTable, rows: int) -> Choice | None:
+    """What hashes so many rows in parts, which must know the types without the catalog; None: nothing does."""
+    if not local.attributes or any(asks_catalog(attribute.type) for attribute in local.attributes):
+        return None
+    found = choice.choose_hashes(local.session, rows)
+    return None if found.engine is Engine.LOCAL else found
+
+
+def digest_in_parts(
+    local: LocalTable,
+    sources: Sequence[tuple[CopyPart, Rows]],
+    columns: Sequence[HashedColumn],
+    pieces: Pieces,
+    seed: int,
+    digests: Digests,
+    engine: Engine,
+    count: Callable[[int], None],
+) -> None:
+    """Add the rows of all sources to the digests. `count` is told of them, by threads as they go."""
+    how = Shared((list(columns), pieces, seed, replace(local.style, lookup=None)))
+    on_spark = engine is Engine.SPARK
+    parallelism = job.parallelism(on_spark=on_spark)
+    parts = [
+        _DigestPart(replace(copy, rows=tuple(rows)), how)
+        for copy, found in sources
+        for rows in divide(found, parallelism)
+    ]
+    described = spark.described(f"comparison of {local.relation.qualified_name}") if on_spark else nullcontext()
+    with described, job.counting_writes(local.session, lambda rows, _size: count(rows)):
+        answers = job.run_parts_apart(local.session, parts, _digest_rows, on_spark=on_spark, check=check_for_interrupts)
+    for answer in answers:
+        if answer.declined:
+            raise Declined(answer.declined)
+        digests.counts[answer.numbers] += answer.counts
+        digests.sums[answer.numbers] += answer.sums
+        if on_spark:
+            count(int(answer.counts.sum()))
+    choice.done(local.session, "comparison", engine)

@@ -1,5 +1,11 @@
-"""Conflicts of a batch by whole columns: which messages find no row, and which change a row of another origin. They are
-taken from the steps of the fold; of the first ones the messages are kept, to be told one by one."""
+"""What is recorded of a batch by whole columns.
+
+Its conflicts: which messages find no row, and which change a row of another origin. They are taken from the steps of
+the fold; of the first ones the messages are kept, to be told one by one.
+
+Its messages as rows of a table's log (the subscription parameter history): all that were carried out, in their order,
+also those that a later one undoes. Only LogsOfBatch asks a session.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +22,8 @@ from pgrepl.lake.read import local
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write.file_writer import DataFileWriter
 from pgrepl.replication.subscriber.apply.columns.decide import Decided
+from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Places
-from pgrepl.replication.subscriber.apply.columns.table import DescribedTable
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.target import TargetTable
 from pgrepl.replication.subscriber.conflicts import (
@@ -40,17 +46,15 @@ if TYPE_CHECKING:
 
     from pgrepl.catalog.facts.relation import Relation
     from pgrepl.catalog.session.session import Session
+    from pgrepl.catalog.store import tables
+    from pgrepl.lake.read.data_file import NewFile
+    from pgrepl.lake.table import LakeTable
     from pgrepl.lake.write.statement import Write
     from pgrepl.replication.subscriber.conflicts import Foreign
 
     Numbers = npt.NDArray[Any]
-    import numpy.typing as npt
-
-    from pgrepl.catalog.store import tables
-    from pgrepl.lake.read.data_file import NewFile
-    from pgrepl.lake.table import LakeTable
-
-    Numbers = npt.NDArray[Any]
+_PART = 250_000  # rows that are made at a time
+_OPERATIONS = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
 
 
 @frozen
@@ -173,10 +177,6 @@ def joined(found: Iterable[MissedMessages]) -> MissedMessages:
     parts = list(found)
     first = sorted((each for part in parts for each in part.first), key=lambda each: each[0])[:MOST]
     return MissedMessages(sum((part.kinds for part in parts), Counter()), tuple(first))
-
-
-_PART = 250_000  # rows that are made at a time
-_OPERATIONS = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
 
 
 @frozen

@@ -1,7 +1,24 @@
-"""Making a standby, bringing it up to date, promoting it, and the SQL functions that do so (slotsync.c).
+"""A standby: a second folder with a catalog and files that follows a first one, the primary, and can take its place.
 
+    pgrepl standby create FOLDER    a copy of the catalog, and its files linked or copied
+    pgrepl standby sync FOLDER      what has come since
+    pgrepl standby promote FOLDER   it follows no longer, and may be written
+
+A standby has the primary's snapshots under the primary's numbers, so LSNs mean the same in both, and the slots of the
+subscriptions that have `failover = true`, as they stood at those snapshots. A subscription that is pointed at the
+promoted standby goes on where it was. Until then the standby is read-only (catalog/session/context.py).
+
+Synchronizing is three steps, of which only the second is seen by others: files come first, under names that nothing
+refers to yet; then one transaction of SQLite puts the new catalog in the place of the old one; then files go that
+neither needs. Killed between any two, a standby is as it was before or as it is after, and the next run tidies up.
+Every file belongs to one folder: a hard link is a name of its own, so that VACUUM on one side takes nothing from the
+other.
+
+standby_files.py does that; here a standby is made, brought up to date and promoted, also by SQL functions (slotsync.c).
 Only a slot that needs nothing beyond the standby's last snapshot is synchronized: one whose subscriber is past it
 would miss changes after a failover.
+
+Rule: nothing here writes to the primary but the position of the standby's own slot.
 """
 
 from __future__ import annotations
@@ -27,11 +44,11 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql
 from pgrepl.lake.storage import claim, crash_point
 from pgrepl.lake.upkeep.expire import known_files
+from pgrepl.replication import standby_files as drafts
 from pgrepl.replication.conninfo import check_conninfo
-from pgrepl.replication.publisher.senders import create_physical_slot, move_physical_slot, standby_slot
 from pgrepl.replication.publisher.slots import at_once, check_slot_permissions, slot_or_none
-from pgrepl.replication.standby import files as drafts
-from pgrepl.replication.standby.files import (
+from pgrepl.replication.publisher.standby_slots import create_physical_slot, move_physical_slot, standby_slot
+from pgrepl.replication.standby_files import (
     Fetched,
     PathMapping,
     catalog_file,

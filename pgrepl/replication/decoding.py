@@ -1,4 +1,9 @@
-"""The output of a slot's plugin between two LSNs, and the SQL functions that peek at it or get it (logicalfuncs.c).
+"""Logical decoding for people and programs: the output of a slot's plugin between two LSNs, and the SQL functions that
+peek at it or get it (logicalfuncs.c).
+
+A slot made with the plugin test_decoding returns every change of its database as readable text (decoding_text.py),
+whatever publications there are; one made with pgoutput returns the messages of the replication protocol, to the
+functions that return bytea. The texts and bytes are those of PostgreSQL's plugins; publisher/lake reads the changes.
 
 Only committed changes are returned, apart from the caller's transaction; what get_changes returns is confirmed at
 once. A walsender keeps one stream for its connection, so that each relation is described once.
@@ -16,14 +21,14 @@ from pgrepl.catalog.store import tables
 from pgrepl.engine import choice
 from pgrepl.expr.functions.registry import Family
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.decoding.text import Given, decoded, protocol_options, text_options
-from pgrepl.replication.decoding.text import lines as text_lines
+from pgrepl.replication.decoding_text import Given, decoded, protocol_options, text_options
+from pgrepl.replication.decoding_text import lines as text_lines
 from pgrepl.replication.publisher import slots
 from pgrepl.replication.publisher.lake.definitions import redefined
 from pgrepl.replication.publisher.lake.stream import ChangeError, MessageStream
 from pgrepl.replication.publisher.lake.stream_columns import lake_batches
 from pgrepl.replication.publisher.lake.transactions import changed_rows
-from pgrepl.replication.publisher.senders import sendable_lsn
+from pgrepl.replication.publisher.standby_slots import sendable_lsn
 from pgrepl.replication.wire.pgoutput_write import Encoder, message_columns
 from pgrepl.types.input_checks import UTF8, of_client
 from pgrepl.types.plain import lsn_text
