@@ -23,16 +23,14 @@ Rule: nothing here writes to the primary but the position of the standby's own s
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.roles import is_superuser
 from pgrepl.catalog.session.context import STANDBY, in_recovery, require_recovery
 from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.session.transaction import reading, statement
@@ -55,6 +53,7 @@ from pgrepl.replication.standby_files import (
     check_primary,
     conninfo_of,
     on_primary,
+    require_superuser,
     sweep,
 )
 from pgrepl.types.plain import lsn_text
@@ -63,16 +62,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.expr.functions.registry import Call
 
-_FOLLOWED = (
-    "plugin",
-    "datoid",
-    "restart_lsn",
-    "confirmed_flush_lsn",
-    "catalog_snapshot",
-    "two_phase",
-    "two_phase_at",
-    "failover",
-)
+_FOLLOWED = ("plugin", "datoid", "restart_lsn", "confirmed_flush_lsn", "catalog_snapshot", "two_phase", "two_phase_at",
+             "failover")  # fmt: skip
 _LOST = ("invalidation_reason", "wal_status")
 _REQUIRES = "replication slot synchronization requires"
 
@@ -162,7 +153,7 @@ def create(primary: Session, folder: Path, *, slot: str | None, link: bool) -> S
     """Create a standby in a folder. `slot` becomes a physical replication slot on the primary with the standby's
     position; `link=False` copies files even where a hard link would do."""
     with reading(primary):
-        _require_superuser(primary, "create a standby")
+        require_superuser(primary, "create a standby")
         check_primary(primary)
         conninfo = conninfo_of(primary)
         if folder.resolve() == catalog_file(primary).parent:
@@ -202,7 +193,7 @@ def synchronize(standby: Session) -> Synchronized:
     catalog = catalog_file(standby)
     place_here = standby.catalog.data_path
     with reading(standby):
-        _require_superuser(standby, "synchronize a standby")
+        require_superuser(standby, "synchronize a standby")
         require_recovery(standby)
     claim(standby.catalog.folder)
     with _alone(place_here), on_primary(standby) as primary:
@@ -224,7 +215,7 @@ def synchronize(standby: Session) -> Synchronized:
 def promote(standby: Session) -> int:
     """End following the primary and allow writes; returns the LSN up to which the standby has the primary's changes."""
     with reading(standby):
-        _require_superuser(standby, "promote a standby")
+        require_superuser(standby, "promote a standby")
         require_recovery(standby)
     with _alone(standby.catalog.data_path):
         apart = standby.elsewhere(standby.database_oid, standby.role, apart=True)
@@ -256,6 +247,10 @@ def _drafted(
         yield draft, got, names
 
 
+def _alone(data_path: str) -> AbstractContextManager[None]:
+    return drafts.alone(data_path, PgError("55000", "cannot synchronize replication slots concurrently"))
+
+
 def _told(draft: Session, got: Fetched, removed: int) -> Synchronized:
     link = draft.link
     lsn = int(link.execute(sql.LAST_SNAPSHOT)[0][0]) + 1
@@ -267,30 +262,6 @@ def _report_position(primary: Session, slot: str | None, lsn: int) -> None:
     if slot:
         with at_once(primary) as apart:
             move_physical_slot(apart, slot, lsn)
-
-
-# --- checks and the lock ----------------------------------------------------------------------------------------------
-
-
-def _require_superuser(session: Session, what: str) -> None:
-    if not is_superuser(session):
-        raise PgError(
-            "42501", f"permission denied to {what}", detail=f"Only roles with the SUPERUSER attribute may {what}."
-        )
-
-
-@contextmanager
-def _alone(data_path: str) -> Iterator[None]:
-    """One process at a time works on a standby; the lock ends with the process."""
-    handle = os.open(data_path, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise PgError("55000", "cannot synchronize replication slots concurrently") from None
-        yield
-    finally:
-        os.close(handle)
 
 
 # --- functions --------------------------------------------------------------------------------------------------------

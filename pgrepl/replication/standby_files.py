@@ -8,6 +8,7 @@ present one in one transaction, so that readers keep their snapshot. Files outsi
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import secrets
 import shutil
@@ -18,10 +19,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.facts.roles import is_superuser
 from pgrepl.catalog.session.context import is_standby
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store import bootstrap, files, sql
-from pgrepl.catalog.store import files as disk
 from pgrepl.catalog.store.bootstrap import Settings
 from pgrepl.catalog.store.connection import CatalogConnection
 from pgrepl.catalog.store.files import MARK
@@ -100,7 +101,7 @@ def fetch(wanted: Mapping[str, tuple[str, int | None]], *, link: bool) -> Fetche
         count += 1
         size += os.stat(target).st_size
     for folder in folders:
-        disk.sync(folder)
+        files.sync(folder)
     return Fetched(count, size)
 
 
@@ -290,6 +291,30 @@ def on_primary(standby: Session) -> Iterator[Session]:
             session.close()
     finally:
         catalog.close()
+
+
+# --- checks and the lock ----------------------------------------------------------------------------------------------
+
+
+def require_superuser(session: Session, what: str) -> None:
+    if not is_superuser(session):
+        raise PgError(
+            "42501", f"permission denied to {what}", detail=f"Only roles with the SUPERUSER attribute may {what}."
+        )
+
+
+@contextmanager
+def alone(folder: str | Path, error: PgError) -> Iterator[None]:
+    """One process at a time works on a folder, others meet the error; the lock ends with the process."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise error from None
+        yield
+    finally:
+        os.close(handle)
 
 
 def check_primary(session: Session) -> None:

@@ -9,7 +9,7 @@ between `begin` and `commit`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -27,18 +27,18 @@ from pgrepl.replication.formats.event import (
     RecordPlace,
     TableEvents,
     events_in,
+    unix_time,
 )
 from pgrepl.replication.formats.json_text import INVALID, decompressed, events, value_text
 from pgrepl.replication.formats.rows import CsvOptions, RowBatch, part_of, row_batches, with_columns, without_bad
-from pgrepl.replication.formats.written import SourceFacts, check_phase, json_line, old_places, parsed, texts
+from pgrepl.replication.formats.written import LineWriter, SourceFacts, check_phase, json_line, old_places, texts
 from pgrepl.replication.wire import messages
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
 from pgrepl.replication.wire.messages import OPERATIONS, TRUNCATE, TruncateMessage, WireTransaction
 from pgrepl.replication.wire.pgoutput import TRUNCATE_TYPE
 from pgrepl.types import oids
 from pgrepl.types.plain import lsn_text, parse_lsn
-from pgrepl.types.text import read_text, write_text
-from pgrepl.types.times.dates import UNIX_EPOCH_USECS
+from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -132,18 +132,26 @@ def _with_truncations(
 
 def operations(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.uint8], list[BadRecord]]:
     """The operations by a column's words."""
+    codes, bad = coded(batch, column, lambda word: WORDS.get(word.strip().lower(), -1))
+    return np.maximum(codes, 0).astype(np.uint8), bad
+
+
+def coded(batch: RowBatch, column: str, code: Callable[[str], int]) -> tuple[npt.NDArray[np.int64], list[BadRecord]]:
+    """The codes of the operations in a column, -1 for a word that is none."""
     known = batch.columns[column].dictionary_encode()
     words = known.dictionary.to_pylist()
-    codes = np.array([WORDS.get((word or "").strip().lower(), 0) for word in words] + [0], np.uint8)
-    indices = known.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
-    op: npt.NDArray[np.uint8] = codes[indices]
-    bad = []
-    for at in np.flatnonzero(op == 0).tolist():
-        word = batch.columns[column][at].as_py()
-        shown = "it is null" if word is None else f'"{word}"'
-        place = RecordPlace(batch.file, int(batch.number[at]))
-        bad.append(BadRecord(INVALID, f'unrecognized operation in column "{column}": {shown}', place))
-    return op, bad
+    codes = np.array([code(word or "") for word in words] + [-1], np.int64)
+    found = codes[known.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)]
+    bad = [
+        _bad(batch, at, f'unrecognized operation in column "{column}"', batch.columns[column][at].as_py())
+        for at in np.flatnonzero(found < 0).tolist()
+    ]
+    return found, bad
+
+
+def _bad(batch: RowBatch, at: int, reason: str, text: str | None) -> BadRecord:
+    shown = "it is null" if text is None else f'"{text}"'
+    return BadRecord(INVALID, f"{reason}: {shown}", RecordPlace(batch.file, int(batch.number[at])))
 
 
 def positions(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.int64], list[BadRecord]]:
@@ -161,9 +169,7 @@ def positions(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.int64], list
             found.append(position(text))
         except (PgError, ValueError):
             found.append(-1)
-            shown = "it is null" if text is None else f'"{text}"'
-            reason = f'column "{column}" is no whole number, LSN or timestamp: {shown}'
-            bad.append(BadRecord(INVALID, reason, RecordPlace(batch.file, int(batch.number[at]))))
+            bad.append(_bad(batch, at, f'column "{column}" is no whole number, LSN or timestamp', text))
     return np.array(found, np.int64), bad
 
 
@@ -175,7 +181,7 @@ def position(text: str | None) -> int:
     elif text.count("/") == 1 and "-" not in text:
         number = parse_lsn(text)
     else:
-        number = int(read_text(text, oids.TIMESTAMPTZ)) - UNIX_EPOCH_USECS
+        number = unix_time(text)
     if not 0 <= number < 1 << 63:
         raise ValueError
     return number
@@ -187,7 +193,7 @@ def commit_times(texts: pa.Array) -> npt.NDArray[np.int64]:
     found = []
     for text in [*known.dictionary.to_pylist(), None]:
         try:
-            found.append(NO_TIME if text is None else int(read_text(text, oids.TIMESTAMPTZ)) - UNIX_EPOCH_USECS)
+            found.append(NO_TIME if text is None else unix_time(text))
         except PgError:
             found.append(NO_TIME)
     indices = known.indices.fill_null(len(known.dictionary)).to_numpy(zero_copy_only=False)
@@ -348,11 +354,8 @@ class JsonLinesRecords:
         kind, schema, table = record["op"], record.get("schema"), record.get("table")
         types = (self._types and self._types(schema, table)) or {}
         new = _row(record, "new", types) if kind in (messages.INSERT, messages.UPDATE) else None
-        old = (
-            _row(record, "old", types)
-            if kind in (messages.UPDATE, messages.DELETE) and record.get("old") is not None
-            else None
-        )
+        has_old = kind in (messages.UPDATE, messages.DELETE) and record.get("old") is not None
+        old = _row(record, "old", types) if has_old else None
         lsn, at = record.get("lsn"), record.get("at")
         return ChangeEvent(
             kind,
@@ -362,7 +365,7 @@ class JsonLinesRecords:
             old,
             value_text(record.get("xid")),
             None if lsn is None else parse_lsn(str(lsn)),
-            None if at is None else int(read_text(str(at), oids.TIMESTAMPTZ)) - UNIX_EPOCH_USECS,
+            None if at is None else unix_time(str(at)),
             place,
         )
 
@@ -374,7 +377,7 @@ def _row(record: Mapping[str, Any], name: str, types: Mapping[str, tuple[int, in
     return {column: value_text(value, types.get(column, (0, -1))[0]) for column, value in row.items()}
 
 
-class JsonLinesWriter:
+class JsonLinesWriter(LineWriter):
     def __init__(self, context: SourceFacts) -> None:
         self._style = context.style
 
@@ -400,9 +403,3 @@ class JsonLinesWriter:
                 line["new"] = dict(texts(relation, message.new, self._style))
             yield json_line(line)
         yield json_line({"op": COMMIT, **about})
-
-    def position(self, line: bytes) -> int | None:
-        try:
-            return parse_lsn(str(parsed(line).get("lsn")))
-        except PgError:
-            return None

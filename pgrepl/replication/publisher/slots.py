@@ -182,7 +182,6 @@ def create_slot(
         slot_type="logical",
         datoid=session.database_oid,
         temporary=temporary,
-        active_pid=session.pid if temporary else None,
         restart_lsn=start,
         confirmed_flush_lsn=start,
         two_phase=two_phase,
@@ -192,13 +191,15 @@ def create_slot(
     )
 
 
-def insert_slot(session: Session, name: str, **values: object) -> tables.pg_replication_slot:
+def insert_slot(session: Session, name: str, *, temporary: bool, **values: object) -> tables.pg_replication_slot:
     insert(
         session,
         tables.pg_replication_slot,
         slot_name=name,
+        temporary=temporary,
+        active_pid=session.pid if temporary else None,
         synced=False,
-        inactive_since=None if values["active_pid"] else datetime.now(timezone.utc).isoformat(),
+        inactive_since=None if temporary else datetime.now(timezone.utc).isoformat(),
         conflicting=False,
         invalidation_reason=None,
         wal_status="reserved" if values["restart_lsn"] else None,
@@ -238,7 +239,6 @@ def copy_slot(
         slot_type="logical",
         datoid=row.datoid,
         temporary=kept,
-        active_pid=session.pid if kept else None,
         restart_lsn=row.restart_lsn,
         confirmed_flush_lsn=row.confirmed_flush_lsn,
         two_phase=False,

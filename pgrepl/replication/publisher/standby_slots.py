@@ -29,7 +29,6 @@ def create_physical_slot(session: Session, name: str, *, reserve: bool) -> table
         slot_type="physical",
         datoid=None,
         temporary=False,
-        active_pid=None,
         restart_lsn=current_lsn(session) if reserve else None,
         confirmed_flush_lsn=None,
         two_phase=False,

@@ -216,11 +216,15 @@ def _view(session: Session, table: Relation, log: Relation, view: Relation | Non
 def begin_all(session: Session, subscription: tables.pg_subscription, before: str | None = None) -> None:
     """Begin the history of a subscription's tables. `before`: what has been kept until now; a log that was not written
     for a while goes on with the rows that are there."""
+    for table in _kept_tables(session, subscription):
+        _resume(session, subscription, table, rested=before == catalog.NO_HISTORY)
+
+
+def _kept_tables(session: Session, subscription: tables.pg_subscription) -> Iterator[Relation]:
     for row in catalog.subscription_relations(session, subscription.oid):
         table = relation_or_none(session, row.srrelid)
-        if table is None or kept_of(session, subscription, table) == "none":
-            continue
-        _resume(session, subscription, table, rested=before == catalog.NO_HISTORY)
+        if table is not None and kept_of(session, subscription, table) != "none":
+            yield table
 
 
 def _resume(session: Session, subscription: tables.pg_subscription, table: Relation, *, rested: bool) -> None:
@@ -367,10 +371,7 @@ def _end(transaction: WireTransaction) -> int:
 def commit_prepared(session: Session, subscription: tables.pg_subscription, transaction: WireTransaction) -> None:
     """Give the changes of a transaction that was prepared the LSN and the time of its commit, which it has now."""
     writes = []
-    for row in catalog.subscription_relations(session, subscription.oid):
-        table = relation_or_none(session, row.srrelid)
-        if table is None or kept_of(session, subscription, table) == "none":
-            continue
+    for table in _kept_tables(session, subscription):
         log = history.log_of(session, table)
         if log is None:
             continue

@@ -138,10 +138,7 @@ class Status:
             "database": self.database,
             "subscription": self.name,
             "publications": list(self.publications),
-            "publisher": self.publisher,
-            "enabled": self.enabled,
-            "slot": self.slot,
-            "pid": self.pid,
+            **_named(self, "publisher", "enabled", "slot", "pid"),
             "tables": [
                 {
                     "name": table.name,
@@ -164,18 +161,14 @@ class Status:
                 "files": None if lag is None else lag.files,
             },
             "retained": None if self.retained is None else _retained_json(self.retained),
-            "warnings": [{"message": each.message, "detail": each.detail, "hint": each.hint} for each in self.dangers],
+            "warnings": [_named(each, "message", "detail", "hint") for each in self.dangers],
             "apply_error_count": self.apply_errors,
             "sync_error_count": self.sync_errors,
             "last_error": None
             if stop is None
             else {
                 "time": stop.happened,
-                "sqlstate": stop.failure.sqlstate,
-                "message": stop.failure.message,
-                "detail": stop.failure.detail,
-                "hint": stop.failure.hint,
-                "table": stop.failure.table,
+                **_named(stop.failure, "sqlstate", "message", "detail", "hint", "table"),
                 "lsn": stop.lsn,
                 "waits": stop.failure.waits,
                 "advice": stop.advice.text,
@@ -204,15 +197,14 @@ def _retained_json(found: Retained) -> dict[str, Any]:
         if oldest is None
         else {
             "seconds": _rounded(oldest.seconds),
-            "pid": oldest.pid,
-            "gid": oldest.gid,
-            "database": oldest.database,
-            "user": oldest.user,
-            "application": oldest.application,
-            "state": oldest.state,
+            **_named(oldest, "pid", "gid", "database", "user", "application", "state"),
         },
         "sees_all_transactions": found.sees_all,
     }
+
+
+def _named(found: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in names}
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -12,6 +12,7 @@ from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.lake.changes.history import COMMIT, PREPARE
 from pgrepl.replication.wire import pgoutput
 from pgrepl.replication.wire.batch import DELETE as BATCH_DELETE
+from pgrepl.replication.wire.batch import columns_of
 from pgrepl.replication.wire.messages import (
     DELETE,
     INSERT,
@@ -261,9 +262,7 @@ class _Batch:
     ) -> None:
         self._encoder = encoder
         self._changes = changes
-        columns = [(t.first_seq, t.last_seq, t.finish_lsn, t.end_lsn, t.committed_at, t.xid) for t in transactions]
-        numbers = np.array(columns, np.int64).reshape(len(columns), 6).T
-        self._first, self.last, self._finish, self._end, self._time, self._xid = numbers
+        self._xid, self._finish, self._end, self._time, self._first, self.last = columns_of(transactions).T
         self._origins = [(n, t.origin, t.origin_lsn) for n, t in enumerate(transactions) if t.origin]
 
     def lines(self, start: int, stop: int | None, truncate: TruncateMessage | None) -> Iterator[MessageColumn]:

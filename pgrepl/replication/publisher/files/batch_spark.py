@@ -37,7 +37,6 @@ from pgrepl.replication.publisher.files.file_part import (
     NotByTasks,
     PartsToRead,
     ReadPart,
-    columns_of,
     described,
     read_parts,
 )
@@ -45,7 +44,7 @@ from pgrepl.replication.publisher.files.memory import NumberedFile, ReadFile, fi
 from pgrepl.replication.publisher.files.source import combined
 from pgrepl.replication.publisher.files.stream import end_of_stream
 from pgrepl.replication.publisher.files.transactions import Boundaries, Ended, Step
-from pgrepl.replication.wire.batch import Transactions, WireBatch
+from pgrepl.replication.wire.batch import Transactions, WireBatch, columns_of
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import MessageFile, MessageFolder
 from pgrepl.replication.wire.messages import SentRelation, TruncateMessage
@@ -280,7 +279,7 @@ class _Following:
             if boundaries.xid == step.xid:
                 return
             self._take(boundaries.commit(boundaries.xid, step.lsn, step.seq, step.at))
-        self._take(boundaries.follow(step))
+        self._take(step.followed_by(boundaries))
 
     def _take(self, ended: Ended | None) -> None:
         if ended is not None:

@@ -6,7 +6,7 @@ Declined.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -273,6 +273,14 @@ class DecidedMessages:
     def close(self) -> Iterator[tuple[SentRelation, tuple[MessageFile, ...]]]:
         for writer in self._writers.values():
             yield writer.relation, writer.close()
+
+    def mask(self, lasts: Numbers, truncated: Iterable[int]) -> Numbers:
+        """Which of the transactions with these last sequence numbers have messages; `truncated`: the numbers of
+        truncations."""
+        sends = np.zeros(len(lasts) + 1, np.bool_)
+        for seq in [*self.sends, *[np.array([seq]) for seq in truncated]]:
+            sends[np.searchsorted(lasts, seq)] = True
+        return sends[:-1]
 
     def take(self, block: NumberedBlock) -> None:
         item = block.located.item

@@ -17,6 +17,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.ground.threads import ThreadPool
 from pgrepl.replication.conninfo import ConnectionFailure
 from pgrepl.replication.publisher.postgres import copies, published, slots
+from pgrepl.replication.publisher.postgres.copy_columns import restricted
 from pgrepl.replication.publisher.postgres.copy_ranges import enter_snapshot
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.publisher.tables import Comparing, HashedPiece, Limits, Pace, TableAtLsn, TablesAtLsn, Undivided
@@ -225,9 +226,7 @@ class ServerTable(TableAtLsn):
 
     def _selected(self, condition: str | None, expressions: Sequence[str] | None = None) -> str:
         query = published.selection(self._link, self._rows, self._schema, self._name, expressions)
-        if condition is None:
-            return query
-        return f"{query} {'AND' if self._rows.condition is not None else 'WHERE'} ({condition})"
+        return query if condition is None else restricted(query, self._rows, f"({condition})")
 
 
 def _estimate(link: Link, rows: PublishedRows) -> int:

@@ -302,7 +302,7 @@ class ServerRows:
 
     def _ranges(self, count: int, query: str) -> list[str]:
         if self._conditions is not None:
-            return [self._restricted(query, condition) for condition in self._conditions]
+            return [restricted(query, self._rows, condition) for condition in self._conditions]
         if count == 1:
             return [query]
         pages = self.size // _PAGE
@@ -311,10 +311,12 @@ class ServerRows:
             f"ctid >= '({low},0)'" + (f" AND ctid < '({bounds[n + 1]},0)'" if n + 1 < count else "")
             for n, low in enumerate(bounds)
         ]
-        return [self._restricted(query, condition) for condition in conditions]
+        return [restricted(query, self._rows, condition) for condition in conditions]
 
-    def _restricted(self, query: str, condition: str) -> str:
-        return f"{query} {'AND' if self._rows.condition is not None else 'WHERE'} {condition}"
+
+def restricted(query: str, rows: PublishedRows, condition: str) -> str:
+    """A selection of published rows with one more condition."""
+    return f"{query} {'AND' if rows.condition is not None else 'WHERE'} {condition}"
 
 
 def _write_texts(path: str, reader: CsvReader, chunks: Iterator[Chunk]) -> str:

@@ -99,24 +99,17 @@ def _check_searched(described: DescribedTable, changes: RelationChanges, searchi
     described.check_searched(changes, np.flatnonzero(missed), old=False)
 
 
+@frozen
 class _Deciding:
-    def __init__(
-        self,
-        described: DescribedTable,
-        changes: RelationChanges,
-        within: RowsWithin,
-        kept: KeptKeys | None,
-        left: Numbers | None,
-        again: bool,
-        looks: bool,
-    ) -> None:
-        self.described = described
-        self.changes = changes
-        self.within = within
-        self.kept = kept
-        self.left = left
-        self.again = again
-        self.looks = looks
+    """The parameters of `decide`."""
+
+    described: DescribedTable
+    changes: RelationChanges
+    within: RowsWithin
+    kept: KeptKeys | None
+    left: Numbers | None
+    again: bool
+    looks: bool
 
     def run(self, new: Numbers, old: Numbers, updates: Numbers, rounds: Numbers | None, truncates: int) -> Decided:
         changes, described = self.changes, self.described

@@ -37,6 +37,7 @@ from pgrepl.replication.subscriber.apply.columns.apply_part import (
 )
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import IndexValues, NotClean, index_relation
+from pgrepl.replication.subscriber.apply.columns.keys import lots
 from pgrepl.replication.subscriber.apply.columns.partitions import PartitionTree
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart, Play, as_they_are, by_key, values_of
 from pgrepl.replication.subscriber.apply.columns.recorded import LoggedTable, MissedMessages, joined
@@ -220,7 +221,7 @@ class LargeApply:
             if file.data_file_id in left
         ]
         likely = write.likely_snapshot()
-        for lot in _lots(found):
+        for lot in lots(found, lambda each: each.count, _POSITIONS):
             yield DeletesToMerge(table, tuple(lot), snapshot, likely, folder)
 
 
@@ -289,19 +290,6 @@ def done(answers: Sequence[Answer | Unfinished]) -> tuple[list[Answer], list[int
         else:
             raise PgError(*answer.wrong)
     return found, obstacles
-
-
-def _lots(found: Sequence[FileDeletes]) -> Iterator[list[FileDeletes]]:
-    lot: list[FileDeletes] = []
-    count = 0
-    for each in found:
-        lot.append(each)
-        count += each.count
-        if count >= _POSITIONS:
-            yield lot
-            lot, count = [], 0
-    if lot:
-        yield lot
 
 
 def player(session: Session, what: str, *, on_spark: bool, check: Callable[[], None]) -> Play:
