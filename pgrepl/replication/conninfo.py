@@ -139,8 +139,13 @@ def _read_pairs(text: bytes, options: dict[bytes, bytes], others: dict[bytes, by
         if text[at : at + 1] != b"=":
             raise ConninfoError(f'missing "=" after "{_text(keyword)}" in connection info string')
         at = _skip_blanks(text, at + 1)
-        quoted = text[at : at + 1] == b"'"
-        value, at = _read_quoted(text, at + 1) if quoted else _read_bare(text, at)
+        if text[at : at + 1] != b"'":
+            value, at = _read_value(text, at, _BLANKS)
+        else:
+            value, at = _read_value(text, at + 1, b"'")
+            if at == len(text):
+                raise ConninfoError("unterminated quoted string in connection info string")
+            at += 1
         if _text(keyword) in OPTIONS or keyword == b"requiressl":
             _store(options, keyword, value)
         else:
@@ -154,9 +159,10 @@ def _skip_blanks(text: bytes, at: int) -> int:
     return at
 
 
-def _read_bare(text: bytes, at: int) -> tuple[bytes, int]:
+def _read_value(text: bytes, at: int, ends: bytes) -> tuple[bytes, int]:
+    """The value up to one of these characters, or to the end, and where that is; a backslash takes what follows it."""
     value = bytearray()
-    while at < len(text) and text[at] not in _BLANKS:
+    while at < len(text) and text[at] not in ends:
         if text[at] == ord("\\"):
             at += 1
             if at == len(text):
@@ -164,20 +170,6 @@ def _read_bare(text: bytes, at: int) -> tuple[bytes, int]:
         value.append(text[at])
         at += 1
     return bytes(value), at
-
-
-def _read_quoted(text: bytes, at: int) -> tuple[bytes, int]:
-    value = bytearray()
-    while at < len(text):
-        if text[at] == ord("'"):
-            return bytes(value), at + 1
-        if text[at] == ord("\\"):
-            at += 1
-            if at == len(text):
-                break
-        value.append(text[at])
-        at += 1
-    raise ConninfoError("unterminated quoted string in connection info string")
 
 
 def _read_uri(uri: bytes) -> dict[bytes, bytes]:
@@ -328,6 +320,9 @@ def _switches(words: list[str]) -> Iterator[tuple[str, str]]:
             hint='Try "postgres --help" for more information.',
             severity="FATAL",
         )
+
+
+# --- hosts ------------------------------------------------------------------------------------------------------------
 
 
 class ConnectionFailure(Exception):

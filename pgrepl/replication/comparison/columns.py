@@ -196,6 +196,9 @@ def row_hashes(
     return hashes.hashes
 
 
+# --- hashes of rows ---------------------------------------------------------------------------------------------------
+
+
 class RowHashes:
     """The hashes of rows, as the upper and the lower halves of 64 bits, while the columns are added one by one."""
 

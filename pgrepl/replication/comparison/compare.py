@@ -33,7 +33,7 @@ from pgrepl.replication.comparison.sides import LocalTable
 from pgrepl.replication.comparison.table import Compared
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.protocol import Publisher, PublisherError, not_received
-from pgrepl.replication.publisher.tables import Bound, Comparing, KeyRange, Limits, TablesAtLsn
+from pgrepl.replication.publisher.tables import Comparing, KeyRange, Limits, TablesAtLsn
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.context import WorkerContext
 from pgrepl.replication.subscriber.lease import WorkerFailed
@@ -224,7 +224,7 @@ class Comparer:
         session, subid = self.session, subscription.oid
         with ExitStack() as held:
             if stays or not comparing.knows_past:
-                called = held.enter_context(lease.call(self._asking, subid))
+                called = held.enter_context(lease.call_meeting(self._asking, subid))
                 found.lsn = self.position(subid)
             else:
                 kept.enter_context(reading(session))
@@ -310,6 +310,9 @@ def _not_ready(table: Relation, current: str) -> PgError:
     )
 
 
+# --- progress file ----------------------------------------------------------------------------------------------------
+
+
 class Known:
     """The pieces of one table that are known to be equal."""
 
@@ -322,13 +325,13 @@ class Known:
         self._equal: dict[str, str] = self._kept.setdefault("equal", {})
         pieces = compared.side.pieces
         if isinstance(pieces, KeyPieces):
-            pieces.take_over(list(map(_read, self._kept.get("ranges", []))))
-            self._kept["ranges"] = [_written(each) for each in pieces.ranges]
+            pieces.take_over([KeyRange.read(*ends) for ends in self._kept.get("ranges", [])])
+            self._kept["ranges"] = [each.texts() for each in pieces.ranges]
         self.numbers = [number for number in range(pieces.count) if self._name(number) in self._equal]
 
     def _name(self, number: int) -> str:
         pieces = self._compared.side.pieces
-        return json.dumps(_written(pieces.ranges[number])) if isinstance(pieces, KeyPieces) else ""
+        return json.dumps(pieces.ranges[number].texts()) if isinstance(pieces, KeyPieces) else ""
 
     def equal(self, number: int) -> None:
         if isinstance(self._compared.side.pieces, KeyPieces):
@@ -380,12 +383,3 @@ class ProgressFile:
         except OSError as problem:
             raise PgError("58030", f'could not write file "{self._path}": {problem}') from problem
         self._written = time.monotonic()
-
-
-def _written(one: KeyRange) -> list[str | None]:
-    return [None if end is None else end.text() for end in (one.lower, one.upper)]
-
-
-def _read(ends: list[str | None]) -> KeyRange:
-    lower, upper = (None if end is None else Bound.read(end) for end in ends)
-    return KeyRange(lower, upper)

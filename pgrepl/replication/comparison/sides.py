@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.read.part import PartRows
     from pgrepl.replication.publisher.tables import HashingServer, TableAtLsn
     from pgrepl.types.lake.arrays import Form
+
 Row = tuple[int, Texts]  # a row's hash, and the texts that are sent of it
 Count = Callable[[int], None]  # counts more rows
 PIECE = 16_384  # rows of a piece, about
@@ -369,6 +370,9 @@ class _Source:
 
 def _from(column: Any, source: int) -> Any:
     return replace(column, source=source, not_null=False)
+
+
+# --- digests in parts -------------------------------------------------------------------------------------------------
 
 
 @frozen

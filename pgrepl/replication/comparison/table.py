@@ -215,6 +215,9 @@ def _ahead(side: Side, numbers: Generator[int, None, None]) -> Iterator[Iterator
         thread.join()
 
 
+# --- differences ------------------------------------------------------------------------------------------------------
+
+
 class LocalRows:
     """Rows of this side's, of some pieces: their hashes, and their columns until it is known which are wanted."""
 

@@ -77,19 +77,24 @@ def roles_of(options: Mapping[str, str]) -> Roles:
     )  # fmt: skip
 
 
-class PlainBlocks:
-    """Reads rows of one kind of file, or of any (`kind` None)."""
-
-    def __init__(self, kind: str | None, roles: Roles, csv: CsvOptions, types: ColumnTypes | None) -> None:
-        self._kind, self._roles, self._csv, self._types = kind, roles, csv, types
-
-    def blocks(self, file: BinaryIO, name: str) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
-        types = (self._types and self._types(None, None)) or {}
-        for found in row_batches(file, name, self._kind, self._roles.before, self._csv, types):
-            if isinstance(found, BadRecord):
-                yield found
-            else:
-                yield from events_of(found, self._roles)
+def plain_blocks(
+    kind: str,
+    roles: Roles,
+    csv: CsvOptions,
+    types: ColumnTypes | None,
+    file: BinaryIO,
+    name: str,
+    *,
+    op: str | None = None,
+) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
+    """`op`: the column of operations that batches may have or not, in place of the one that the roles name."""
+    declared = (types and types(None, None)) or {}
+    for found in row_batches(file, name, kind, roles.before, csv, declared):
+        if isinstance(found, BadRecord):
+            yield found
+        else:
+            known = roles if op is None else replace(roles, op=op if op in found.columns else None)
+            yield from events_of(found, known)
 
 
 def events_of(batch: RowBatch, roles: Roles) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
@@ -291,7 +296,7 @@ def dms_blocks(
     if not start:
         return
     if start.startswith(b"PAR1"):
-        yield from _dms_rows(opened, name, "parquet", roles, csv, types, op)
+        yield from plain_blocks("parquet", roles, csv, types, opened, name, op=op)
         return
     declared = (types and types(None, None)) or {}
     first_line = [each.strip(b'"').decode(errors="replace") for each in _first_line(start, csv.delimiter)]
@@ -309,7 +314,7 @@ def dms_blocks(
         csv = CsvOptions(csv.delimiter, csv.quote, csv.null, (*front, *names))
     else:
         csv = CsvOptions(csv.delimiter, csv.quote, csv.null)
-    yield from _dms_rows(opened, name, "csv", roles, csv, types, op)
+    yield from plain_blocks("csv", roles, csv, types, opened, name, op=op)
 
 
 def _first_line(start: bytes, delimiter: str) -> list[bytes]:
@@ -321,17 +326,7 @@ def _is_header(first_line: Sequence[str], declared: Collection[str]) -> bool:
     return len(set(first_line)) == len(first_line) and len(first_line) > 1 and set(declared).issuperset(first_line)
 
 
-def _dms_rows(
-    file: BinaryIO, name: str, kind: str, roles: Roles, csv: CsvOptions, types: ColumnTypes | None, op: str
-) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
-    declared = (types and types(None, None)) or {}
-    for found in row_batches(file, name, kind, roles.before, csv, declared):
-        if isinstance(found, BadRecord):
-            yield found
-            continue
-        has_op = op in found.columns
-        known = replace(roles, op=op if has_op else None)
-        yield from events_of(found, known)
+# --- JSON lines of pgrepl ---------------------------------------------------------------------------------------------
 
 
 def is_own(record: Mapping[str, Any]) -> bool:

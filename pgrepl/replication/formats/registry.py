@@ -26,7 +26,7 @@ from pgrepl.replication.formats.event import (
     Reader,
     one_by_one,
 )
-from pgrepl.replication.formats.plain import JsonLinesRecords, JsonLinesWriter, PlainBlocks, dms_blocks, roles_of
+from pgrepl.replication.formats.plain import JsonLinesRecords, JsonLinesWriter, dms_blocks, plain_blocks, roles_of
 from pgrepl.replication.formats.rows import csv_options
 from pgrepl.replication.formats.wal2json import Wal2jsonRecords, Wal2jsonWriter
 from pgrepl.replication.formats.written import LineWriter, SourceFacts
@@ -133,7 +133,7 @@ def _plain(kind: str, options: Mapping[str, str], types: ColumnTypes | None) -> 
     if kind == "jsonl" and not options:
         events = JsonLinesRecords(types).events
         return _Reader(events, None, events, _is_object)
-    blocks = PlainBlocks(kind, roles_of(options), csv_options(options), types).blocks
+    blocks = partial(plain_blocks, kind, roles_of(options), csv_options(options), types)
     found = _by_columns(blocks)
     return replace(found, lines=blocks, has_lines=_is_object) if kind == "jsonl" else found
 

@@ -69,17 +69,10 @@ def csv_options(options: Mapping[str, str]) -> CsvOptions:
 
 
 def row_batches(
-    file: BinaryIO,
-    name: str,
-    kind: str | None,
-    before: str | None,
-    csv: CsvOptions,
-    types: Mapping[str, tuple[int, int]],
+    file: BinaryIO, name: str, kind: str, before: str | None, csv: CsvOptions, types: Mapping[str, tuple[int, int]]
 ) -> Iterator[RowBatch | BadRecord]:
-    """The batches of a file. `kind` is csv, jsonl or parquet; None: its first bytes tell. `before`: where old rows
-    are."""
+    """The batches of a file. `kind` is csv, jsonl or parquet. `before`: where old rows are."""
     opened = decompressed(file, name)
-    kind = kind or kind_of(opened)
     if kind == "parquet":
         return _parquet(opened, name, before, types)
     if kind == "jsonl":

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from pgrepl.types.lake.arrays import Form
 
     Numbers = npt.NDArray[Any]
+
 Test = Callable[[tuple[Any, ...]], bool]
 # The operation that is sent for a change whose operation is published (pgoutput_row_filter). A row without a filter
 # passes; None: either. A case that is not listed is not sent.

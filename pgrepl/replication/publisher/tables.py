@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pgrepl.engine.run_kernels import KernelSource
     from pgrepl.replication.publisher.definitions import ToldTable
     from pgrepl.rows.staged import StagedRows
+
 _XIDS = 1 << 32  # as many as the stream tells apart
 CountRows: TypeAlias = "Callable[[int, int], None]"  # counts more rows and their bytes
 BeginCount: TypeAlias = "Callable[[], CountRows]"  # begins to count from zero
@@ -247,6 +248,15 @@ class KeyRange:
     upper: Bound | None
     snapshot: Snapshot | None = None
 
+    @classmethod
+    def read(cls, lower: str | None, upper: str | None, snapshot: str | None = None) -> KeyRange:
+        first, last = [None if end is None else Bound.read(end) for end in (lower, upper)]
+        return cls(first, last, None if snapshot is None else Snapshot.read(snapshot))
+
+    def texts(self) -> list[str | None]:
+        """The bounds as `read` takes them."""
+        return [None if end is None else end.text() for end in (self.lower, self.upper)]
+
     @property
     def is_one_key(self) -> bool:
         return self.lower is not None and self.upper is not None and self.lower.key == self.upper.key
@@ -306,6 +316,9 @@ class Undivided:
     """A large table that is copied as a whole, and why."""
 
     reason: str
+
+
+# --- rows at one LSN --------------------------------------------------------------------------------------------------
 
 
 @frozen

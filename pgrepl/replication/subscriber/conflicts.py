@@ -416,6 +416,9 @@ def settle(session: Session, subid: int, finish_lsn: int) -> None:
             update(session, tables.pgrepl_conflict, {"id": row.id}, state=_ENDS[row.state])
 
 
+# --- where rows come from ---------------------------------------------------------------------------------------------
+
+
 @frozen
 class RowOrigin:
     """`name` None: the row was written here."""

@@ -278,6 +278,9 @@ class WorkerContext:
             return "" if subscription is not None and subscription.subenabled else self._farewell(subscription)
 
 
+# --- locked rows ------------------------------------------------------------------------------------------------------
+
+
 def despite_locks(context: WorkerContext, action: Callable[[], T]) -> T:
     """Run an action with a transaction of its own, and again after waiting whenever it meets rows that others have
     locked."""

@@ -248,6 +248,9 @@ def _stop(followers: Collection[Follower], seconds: float) -> None:
             follower.wait(min(_PAUSE, until - time.monotonic()))
 
 
+# --- followers --------------------------------------------------------------------------------------------------------
+
+
 class CatchUp:
     """Catches up the database of a session each time it is called."""
 

@@ -5,10 +5,10 @@ A lease is a row of the subscriber's catalog: it cannot be taken while its holde
 that has lost it fails.
 
 At a meeting the worker of a subscription waits at an LSN of the publisher. Who compares first has the worker apply
-nothing more (`call`), then takes a snapshot of the publisher's, and names its LSN (`name`). The worker, if there is
-one, goes on up to exactly that LSN, and stays until the meeting is over. A batch that the worker had begun before ends
-before that LSN: the publisher told its end earlier. Whether a meeting has been called meanwhile is looked at with the
-write lock again, before a batch is committed.
+nothing more (`call_meeting`), then takes a snapshot of the publisher's, and names its LSN (`name`). The worker, if
+there is one, goes on up to exactly that LSN, and stays until the meeting is over. A batch that the worker had begun
+before ends before that LSN: the publisher told its end earlier. Whether a meeting has been called meanwhile is looked
+at with the write lock again, before a batch is committed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CONFLICTS = (
 APPLY = 0  # in place of a table: the worker of the main stream
 WHILE_COPYING = 1.0  # seconds
 _PATIENCE = 1.0  # seconds to wait for the catalog's lock; the next sign of life comes anyway
-PAUSE = 0.02  # seconds
+MEETING_PAUSE = 0.02  # seconds
 
 
 @frozen
@@ -180,7 +180,7 @@ def take(session: Session, subid: int, token: str) -> None:
     if row is not None and row.token != token:
         raise LeaseHeld(row.pid)
     delete(session, tables.pgrepl_worker, subid=subid)
-    forget_ended(session, subid)
+    forget_ended_meetings(session, subid)
     others = [row for row in rows(session, tables.pgrepl_worker, relid=APPLY) if lock_file.is_at_work(row)]
     if len(others) >= int(session.settings.get("max_logical_replication_workers")):
         raise PgError(
@@ -336,17 +336,20 @@ class Heartbeat:
             session.close()
 
 
-class Called(Exception):
+# --- meetings ---------------------------------------------------------------------------------------------------------
+
+
+class MeetingCalled(Exception):
     """A meeting has been called, or has ended, since the batch began."""
 
 
-def bound(session: Session, subid: int) -> int | None:
+def meeting_bound(session: Session, subid: int) -> int | None:
     """The LSN before which transactions may be applied, 0: none may be; None: there is no meeting."""
     called = [row.lsn or 0 for row in rows(session, tables.pgrepl_meeting, subid=subid) if lock_file.is_at_work(row)]
     return min(called, default=None)
 
 
-def forget_ended(session: Session, subid: int) -> None:
+def forget_ended_meetings(session: Session, subid: int) -> None:
     """Forget the meetings of processes that have ended."""
     for row in rows(session, tables.pgrepl_meeting, subid=subid):
         if not lock_file.is_at_work(row):
@@ -371,10 +374,10 @@ class Meeting:
 
 
 @contextmanager
-def call(session: Session, subid: int) -> Iterator[Meeting]:
+def call_meeting(session: Session, subid: int) -> Iterator[Meeting]:
     token = lock_file.new_token()
     with statement(session, writes=True):
-        forget_ended(session, subid)
+        forget_ended_meetings(session, subid)
         insert(
             session,
             tables.pgrepl_meeting,

@@ -84,6 +84,9 @@ def reads_as_written(session: Session) -> bool:
     )
 
 
+# --- numbers in binary form -------------------------------------------------------------------------------------------
+
+
 def from_any_byte(raw: npt.NDArray[np.uint8], kind: npt.DTypeLike) -> npt.NDArray[Any]:
     """Values of a type, one from each byte on: a third of the time of windows."""
     kind = np.dtype(kind)

@@ -330,6 +330,9 @@ class _Following:
                 return
 
 
+# --- parts of files ---------------------------------------------------------------------------------------------------
+
+
 @frozen
 class _Reached:
     """The place of a file behind `lines` lines; `checksum`: of the bytes before it."""

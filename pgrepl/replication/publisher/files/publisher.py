@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pgrepl.replication.formats.event import Reader
     from pgrepl.replication.wire.batch import WireBatch
     from pgrepl.replication.wire.messages import WireTransaction
+
 _Reading = TypeVar("_Reading", "FileStream", "BatchReading", "SparkReading")
 _WORK, _TASKS = "files", "files by tasks"  # the names in pgrepl_stat_engine
 _BYTES_OF_RECORD = 200  # about
@@ -121,6 +122,9 @@ class FilesPublisher(Publisher):
     def close(self) -> None:
         self.stream.close()
         self._declaring.close()
+
+
+# --- the stream -------------------------------------------------------------------------------------------------------
 
 
 class FilesChangeStream(ChangeStream, ChangeFiles):

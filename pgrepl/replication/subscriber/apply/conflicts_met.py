@@ -140,6 +140,9 @@ class ConflictsMet:
         return Rejected(error, kind, conflict if self._keeps else None)
 
 
+# --- deleted rows -----------------------------------------------------------------------------------------------------
+
+
 class DeletedRows:
     """Those of the tables of one batch."""
 

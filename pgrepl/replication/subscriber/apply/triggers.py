@@ -180,6 +180,9 @@ def _relations(transaction: WireTransaction) -> Iterable[SentRelation]:
             yield message.relation
 
 
+# --- copies into tables with triggers ---------------------------------------------------------------------------------
+
+
 class Lines:
     """The CONTEXT of an error: its line of COPY's data (CopyFromErrorCallback). Binary data are not shown."""
 
@@ -216,9 +219,6 @@ def _field(value: object, typoid: int) -> str:
 def _limited(text: str) -> str:
     raw = text.encode()
     return text if len(raw) <= _SHOWN else raw[:_SHOWN].decode(errors="ignore") + "..."
-
-
-# --- copy triggers ----------------------------------------------------------------------------------------------------
 
 
 def _portions(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:

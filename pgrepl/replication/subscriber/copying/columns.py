@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Attribute, Relation
-from pgrepl.engine import choice, spark
 from pgrepl.engine import choice as engine
+from pgrepl.engine import spark
 from pgrepl.engine.job import counting_writes
 from pgrepl.engine.run_kernels import KernelTarget, WrongRow, copy
 from pgrepl.expr.catalog_trees import column_default
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from pgrepl.engine.run_kernels import KernelSource
     from pgrepl.expr.exchange import Statement
     from pgrepl.lake.table import LakeColumn
+
 _WORK = "initial copy"  # the name in pgrepl_stat_engine
 
 
@@ -89,8 +90,7 @@ def _check_keys(session: Session, staged: StagedRows, info: Any, spans: Any) -> 
     if differ is False:
         raise WrongRow(f'two rows have one key of index "{info.name}"')
     if differ is None:
-        choice.require_spark(session, f'the keys of index "{info.name}"')
-
+        engine.require_spark(session, f'the keys of index "{info.name}"')
         with spark.described(f"unique index {info.name}"):
             SparkIndex(session, staged, info).check()
 
@@ -144,6 +144,9 @@ def _check_form(source: LakeColumn, target: LakeColumn, *, same: bool) -> None:
         raise Declined(f'column "{target.name}" is kept as {source.form.lake}')
 
 
+# --- by Spark SQL -----------------------------------------------------------------------------------------------------
+
+
 def new_rows(session: Session, target: Relation, sent: SentRelation, rows: DataFrame) -> DataFrame:
     """Whole new rows: c{attnum} for every column that is not generated, from s{place} of the sent relation."""
     from pgrepl.expr.exchange import Statement
@@ -181,9 +184,6 @@ def _default(session: Session, target: Relation, attribute: Attribute, statement
     if contains_mutable_functions(expr):
         raise Declined(f'the default of column "{attribute.name}"')
     return to_sql(expr, lambda node: None, statement)
-
-
-# --- copy spark -------------------------------------------------------------------------------------------------------
 
 
 class StagedCopy:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from pgrepl.replication.subscriber.conflicts import Foreign
 
     Numbers = npt.NDArray[Any]
+
 _PART = 250_000  # rows that are made at a time
 _OPERATIONS = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
 
