@@ -23,11 +23,11 @@ from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.engine.choice import Choice, Engine
 from pgrepl.engine import spark
 from pgrepl.replication.log import ServerLog
-from pgrepl.replication.publisher.files import change_stream
+from pgrepl.replication.publisher.files import publisher
 from pgrepl.replication.subscriber.worker import Worker
 
 if sys.argv[2] == "driver":
-    change_stream.choose_files = lambda session, size, changes: Choice(Engine.COLUMNS, "the benchmark", changes, size)
+    publisher.choose_files = lambda session, size, changes: Choice(Engine.COLUMNS, "the benchmark", changes, size)
 session = open_session(open_catalog(Path(sys.argv[1])), "sub")
 with reading(session):
     (subscription,) = rows(session, tables.pg_subscription)

@@ -75,7 +75,7 @@ class Both:
         self.sql(f"CREATE SUBSCRIPTION s CONNECTION '{connection}' PUBLICATION p WITH ({options})")
 
     def catch_up(self) -> float:
-        from pgrepl.replication.subscriber.follower import CatchUp
+        from pgrepl.replication.subscriber.launcher import CatchUp
 
         began = time.perf_counter()
         CatchUp(self.session).now()

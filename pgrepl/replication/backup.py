@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -15,10 +14,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.roles import is_superuser
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store import bootstrap, files
-from pgrepl.catalog.store import files as disk
 from pgrepl.catalog.store.connection import CatalogConnection
 from pgrepl.catalog.store.files import BESIDE, MARK, DataFolder
 from pgrepl.catalog.store.opening import place_file, sqlite_catalog
@@ -26,8 +23,8 @@ from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql, storage
 from pgrepl.lake.storage import claim, crash_point
-from pgrepl.replication.standby import files as drafts
-from pgrepl.replication.standby.files import Fetched, PathMapping, move_paths
+from pgrepl.replication import standby_files as drafts
+from pgrepl.replication.standby_files import Fetched, PathMapping, move_paths
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -72,9 +69,9 @@ def write(folder: Path, manifest: Manifest) -> None:
     said = {"format": _FORMAT, **{name: getattr(manifest, name) for name in Manifest.__dataclass_fields__}}
     draft = folder / f"{NAME}.new"
     draft.write_text(json.dumps(said, indent=2) + "\n", "utf-8")
-    disk.sync(draft)
+    files.sync(draft)
     os.replace(draft, folder / NAME)
-    disk.sync(folder)
+    files.sync(folder)
 
 
 def checksum(path: Path) -> str:
@@ -103,18 +100,13 @@ class BackupResult:
 
 def back_up(session: Session, folder: Path) -> BackupResult:
     with reading(session):
-        if not is_superuser(session):
-            raise PgError(
-                "42501",
-                "permission denied to back up an instance",
-                detail="Only roles with the SUPERUSER attribute may back up an instance.",
-            )
+        drafts.require_superuser(session, "back up an instance")
         identifier = str(session.catalog.system_identifier)
         own = session.catalog.path
     if own is None:
         raise unsupported("a backup of a catalog on a database server")
     place = _prepared(folder, own.resolve(), session.catalog.data_path)
-    with _alone(folder):
+    with drafts.alone(folder, PgError("55006", f'another process makes a backup in "{folder}"')):
         before = read(folder)
         if before is not None and before.system_identifier != identifier:
             raise PgError(
@@ -146,20 +138,6 @@ def _prepared(folder: Path, catalog: Path, data_path: str) -> Path:
 
 def _is_ours(name: str) -> bool:
     return name.startswith(("catalog-", ".catalog.db.standby.", NAME)) or name == FILES.rstrip("/")
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One process at a time makes a backup in a folder; the lock ends with the process."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise PgError("55006", f'another process makes a backup in "{folder}"') from None
-        yield
-    finally:
-        os.close(handle)
 
 
 @contextmanager

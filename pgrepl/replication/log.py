@@ -80,20 +80,8 @@ class LogOf(ServerLog):
             self.server_log.report(report, statement)
 
 
-_LEVELS = (
-    "DEBUG5",
-    "DEBUG4",
-    "DEBUG3",
-    "DEBUG2",
-    "DEBUG1",
-    "INFO",
-    "NOTICE",
-    "WARNING",
-    "ERROR",
-    "LOG",
-    "FATAL",
-    "PANIC",
-)
+_LEVELS = ("DEBUG5", "DEBUG4", "DEBUG3", "DEBUG2", "DEBUG1", "INFO", "NOTICE", "WARNING", "ERROR", "LOG", "FATAL",
+           "PANIC")  # fmt: skip
 
 
 def reaches(severity: str, least: str) -> bool:

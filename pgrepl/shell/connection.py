@@ -9,20 +9,31 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
-
-from pgrepl.api.opened import OpenedSession, require_catalog
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
+from pgrepl.api.opened import OpenedSession
+from pgrepl.api.opened import require_catalog
 from pgrepl.catalog.store.connection import without_password
-from pgrepl.ground.errors import PgError, Report
-from pgrepl.types.input_checks import bytes_to_text, codec, of_client, text_to_bytes
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.errors import Report
+from pgrepl.types.input_checks import bytes_to_text
+from pgrepl.types.input_checks import codec
+from pgrepl.types.input_checks import of_client
+from pgrepl.types.input_checks import text_to_bytes
+from typing import Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Parameter
     from pgrepl.query.result import Result
-    from pgrepl.replication.subscriber.follower import CatchUp
+    from pgrepl.replication.subscriber.launcher import CatchUp
     from pgrepl.statements.run import Execute
+
 
 _UTF8 = "utf-8"
 _now = [_UTF8]  # Python's name of it
@@ -107,7 +118,7 @@ def is_conninfo(text: str) -> bool:
 def at_host(target: ConnectTarget, own: ConnectTarget, options: Mapping[str, str]) -> ConnectTarget:
     """The target at another host: a folder with a catalog, or a catalog file. Without a host, or for this machine,
     the catalog is that of `own`."""
-    from pgrepl.replication.endpoints import ConnectionFailure, check_port, endpoints
+    from pgrepl.replication.conninfo import ConnectionFailure, check_port, endpoints
 
     try:
         endpoint = endpoints({name: value for name, value in options.items() if value})[0]
@@ -333,7 +344,7 @@ class Connection(OpenedSession):
         if self._catch_up is None:
             if self.session.transaction.block.name != "NONE" or not self.has_subscriptions():
                 return
-            from pgrepl.replication.subscriber.follower import CatchUp
+            from pgrepl.replication.subscriber.launcher import CatchUp
 
             self._catch_up = CatchUp(self.session)
         self._catch_up.now()

@@ -16,7 +16,7 @@ from pgrepl.catalog.store.connection import Catalog
 from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.ground.errors import PgError, Report
 from pgrepl.replication.log import ServerLog
-from pgrepl.replication.subscriber.follower import CatchUp
+from pgrepl.replication.subscriber.launcher import CatchUp
 from pgrepl.statements.run import run
 from tests.harness.played import NO_WAIT
 

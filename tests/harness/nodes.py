@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pgrepl.replication.standby.synchronize import create, promote
+from pgrepl.replication.standby import create, promote
 from tests.harness.database import Database, Errors
 
 LARGE = "INSERT INTO t SELECT g, 'v' || g FROM generate_series({}, {}) g"

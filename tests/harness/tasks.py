@@ -41,12 +41,11 @@ def divide_files(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """Spark reads files of changes, in parts of so many bytes."""
     few_bytes_by_columns(monkeypatch)
     monkeypatch.setattr(
-        f"{FILES}.change_stream.choose_files", lambda session, size, rows: Choice(Engine.SPARK, "the test", rows, size)
+        f"{FILES}.publisher.choose_files", lambda session, size, rows: Choice(Engine.SPARK, "the test", rows, size)
     )
-    monkeypatch.setattr(f"{FILES}.divided.SIZE", size)
     monkeypatch.setattr(f"{FILES}.batch_spark.SIZE", size)
 
 
 def few_bytes_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of changes are read by columns, however small they are."""
-    monkeypatch.setattr(f"{FILES}.change_stream.BYTES_OF_CHANGE", 0)
+    monkeypatch.setattr(f"{FILES}.publisher.BYTES_OF_CHANGE", 0)

@@ -15,7 +15,7 @@ class Target(NamedTuple):
 _R = "tests/replication/"
 TARGETS = [
     Target(
-        "pgrepl.replication.publisher.row_filter",
+        "pgrepl.replication.publisher.plan",
         ("any_true", "sent_of", "passing", "TableMessages.message", "TableMessages._passes", "TableMessages._sent"),
         (_R + "test_row_filter_sent.py",),
     ),
@@ -163,7 +163,7 @@ TARGETS = [
     ),
 ]
 
-_F, _H = "pgrepl.replication.publisher.row_filter:", "pgrepl.server.hba:"
+_F, _H = "pgrepl.replication.publisher.plan:", "pgrepl.server.hba:"
 _S, _P = "pgrepl.replication.subscriber.state:", "pgrepl.replication.publisher.plan:"
 _K = "pgrepl.replication.subscriber.apply.columns.fold:"
 _U = "pgrepl.catalog.facts.publication:"

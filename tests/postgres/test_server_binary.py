@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from pgrepl.replication.conninfo import parse_conninfo
-from pgrepl.replication.publisher.postgres.connecting import to_server
+from pgrepl.replication.publisher.postgres.publisher import to_server
 from pgrepl.replication.publisher.protocol import StreamRequest
 from pgrepl.replication.publisher.senders import StreamOptions, WalSender
 from pgrepl.replication.wire import values as binary_values

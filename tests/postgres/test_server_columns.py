@@ -14,8 +14,8 @@ from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.publisher.postgres import copy_rows as portions
 from pgrepl.replication.publisher.postgres import pieces, prefetch, slots
 from pgrepl.replication.publisher.postgres import publisher as change_stream
-from pgrepl.replication.publisher.postgres.connecting import to_server
 from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.postgres.publisher import to_server
 from pgrepl.replication.publisher.protocol import PublisherError, StreamRequest
 from pgrepl.replication.wire import message_files
 from pgrepl.replication.wire import messages as wire

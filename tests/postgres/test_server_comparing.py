@@ -96,7 +96,7 @@ def test_filters_lists_conversions_and_tables_without_a_key(served: Served) -> N
 def test_ranges_of_keys_are_compared_and_left_out(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pgrepl.replication.comparison.progress_file import ProgressFile
+    from pgrepl.replication.comparison.compare import ProgressFile
 
     monkeypatch.setattr(sides, "PIECE", 500)
     served.both(

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 import pytest
 
 from pgrepl.replication.conninfo import parse_conninfo
-from pgrepl.replication.publisher.postgres.connecting import link_to
 from pgrepl.replication.publisher.postgres.copy_rows import _joined, binary_rows
-from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.postgres.link import Link, link_to
 from pgrepl.replication.publisher.protocol import PublisherError
 from tests.postgres.served import Served
 

@@ -16,12 +16,10 @@ import pytest
 
 from pgrepl.catalog.store.store import update
 from pgrepl.catalog.store.tables import pgrepl_publisher
-from pgrepl.replication.conninfo import parse_conninfo
-from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.conninfo import ConnectionFailure, parse_conninfo
 from pgrepl.replication.publisher.postgres import slots
-from pgrepl.replication.publisher.postgres.connecting import to_server
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.publisher.postgres.publisher import PostgresPublisher
+from pgrepl.replication.publisher.postgres.publisher import PostgresPublisher, to_server
 from pgrepl.replication.publisher.protocol import PublisherError
 from tests.harness.forked import pgrepl
 from tests.harness.programs import PATIENCE, eventually, started

@@ -8,12 +8,10 @@ from typing import cast
 import pytest
 
 from pgrepl.engine import choice
-from pgrepl.replication.conninfo import parse_conninfo
-from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.conninfo import ConnectionFailure, parse_conninfo
 from pgrepl.replication.publisher.postgres import copy_columns
-from pgrepl.replication.publisher.postgres.connecting import link_to
 from pgrepl.replication.publisher.postgres.connection import ServerConnection
-from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.postgres.link import Link, link_to
 from pgrepl.replication.publisher.postgres.stream import Stream
 from pgrepl.replication.publisher.protocol import PublisherError
 from tests.postgres.relay import relay, through

@@ -14,7 +14,7 @@ from pgrepl.catalog.facts.activity import Copying
 from pgrepl.expr.functions.misc import pg_size_pretty
 from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.publisher.postgres import slots
-from pgrepl.replication.publisher.postgres.connecting import link_to
+from pgrepl.replication.publisher.postgres.link import link_to
 from pgrepl.replication.publisher.postgres.slots import ServerProbe
 from pgrepl.replication.publisher.senders import Retained
 from pgrepl.replication.subscriber import dangers, lease

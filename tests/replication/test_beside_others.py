@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.replication.subscriber.context import WorkerContext
-from pgrepl.replication.subscriber.follower import CatchUp
+from pgrepl.replication.subscriber.launcher import CatchUp
 from tests.harness.database import Database
 from tests.harness.pair import Pair
 

@@ -9,7 +9,7 @@ import pytest
 
 from pgrepl.lake.changes import changes as lake_changes
 from pgrepl.replication.subscriber import apply_loop
-from pgrepl.replication.subscriber.follower import CatchUp
+from pgrepl.replication.subscriber.launcher import CatchUp
 from tests.harness.pair import Pair
 from tests.harness.programs import eventually
 

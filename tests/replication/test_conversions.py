@@ -16,7 +16,7 @@ from pgrepl.engine.copy_rows import RowMaker
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.replication.subscriber.apply.target import converted
 from pgrepl.replication.wire.messages import SentColumn
-from pgrepl.replication.wire.text import WIRE_STYLE
+from pgrepl.replication.wire.values import WIRE_STYLE
 from pgrepl.types import oids
 from pgrepl.types.lake.arrays import Form, annotated, plain_array
 from pgrepl.types.lake.forms import form

@@ -15,7 +15,7 @@ from pgrepl.engine import choice
 from pgrepl.engine.choice import Choice, Engine
 from pgrepl.ground.errors import Declined
 from pgrepl.replication.publisher.tables import BeginCount, CountRows, TableCopy
-from pgrepl.replication.subscriber.copying.spark import stage_copy
+from pgrepl.replication.subscriber.copying.columns import stage_copy
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.rows.staged import StagedRows
 from pgrepl.sql.nodes import RangeVar

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.replication.conninfo import parse_conninfo
-from pgrepl.replication.endpoints import ConnectionFailure, Endpoint, check_port, endpoints
+from pgrepl.replication.conninfo import ConnectionFailure, Endpoint, check_port, endpoints, parse_conninfo
 
 
 @pytest.mark.parametrize(

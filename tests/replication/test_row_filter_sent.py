@@ -13,8 +13,17 @@ import pytest
 
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.expr.functions.registry import Context
-from pgrepl.replication.publisher.plan import ReplicaIdentity, SendPlan, send_plan
-from pgrepl.replication.publisher.row_filter import SENT, TableMessages, any_true, by_columns, passing, sent_of
+from pgrepl.replication.publisher.plan import (
+    SENT,
+    ReplicaIdentity,
+    SendPlan,
+    TableMessages,
+    any_true,
+    by_columns,
+    passing,
+    send_plan,
+    sent_of,
+)
 from pgrepl.replication.wire.batch import CODES
 from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE
 from pgrepl.types.lake.arrays import Form

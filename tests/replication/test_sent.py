@@ -213,7 +213,7 @@ def test_origin_none_leaves_out_what_the_publisher_has_from_elsewhere(pair: Pair
     pair.sub("CREATE PUBLICATION back FOR TABLE t")
     pair.subscribe(options="WITH (origin = none)")
     pair.pub("CREATE SUBSCRIPTION r CONNECTION 'dbname=sub' PUBLICATION back WITH (origin = none, copy_data = false)")
-    from pgrepl.replication.subscriber.follower import CatchUp
+    from pgrepl.replication.subscriber.launcher import CatchUp
 
     other_way = CatchUp(pair.pub.session, pair.log)
     pair.pub("INSERT INTO t VALUES (1)")

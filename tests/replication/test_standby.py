@@ -15,9 +15,9 @@ from pgrepl.backend import open_session
 from pgrepl.catalog.session.transaction import statement as own_statement
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.define.adopt import upgrade
-from pgrepl.replication import standby as standby_room
+from pgrepl.replication import standby as standby_module
 from pgrepl.replication.backup import back_up, restore
-from pgrepl.replication.standby.synchronize import create, promote, synchronize
+from pgrepl.replication.standby import create, promote, synchronize
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import HeardLog, ask, visit
 from tests.harness.forked import pgrepl
@@ -348,9 +348,9 @@ def test_a_lost_file_of_the_primary_leaves_the_standby_as_it_was(nodes: Nodes) -
 
 # --- killed -----------------------------------------------------------------------------------------------------------
 
-ROOM = Path(standby_room.__file__).parent
+ROOM = Path(standby_module.__file__).parent
 STEPS = sorted(
-    {name for path in ROOM.glob("*.py") for name in re.findall(r'\bcrash_point\("([^"]+)"\)', path.read_text())}
+    {name for path in ROOM.glob("standby*.py") for name in re.findall(r'\bcrash_point\("([^"]+)"\)', path.read_text())}
 )
 
 

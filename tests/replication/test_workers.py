@@ -21,7 +21,7 @@ from pgrepl.replication.subscriber import at_once, streaming
 from pgrepl.replication.subscriber.apply import transactions
 from pgrepl.replication.subscriber.attach import attach, detach
 from pgrepl.replication.subscriber.context import KeptConnection, WorkerContext
-from pgrepl.replication.subscriber.follower import CatchUp
+from pgrepl.replication.subscriber.launcher import CatchUp
 from pgrepl.replication.subscriber.lease import Heartbeat, Observer, SubscriptionChanged, WorkerFailed
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import Database, HeardLog
@@ -425,9 +425,9 @@ def test_a_publisher_whose_catalog_is_locked_is_waited_for_once(
 
 def test_a_catalog_that_is_locked(ready: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who only reads goes on without what is new; it comes when the lock is gone."""
-    from pgrepl.replication.subscriber import follower
+    from pgrepl.replication.subscriber import launcher
 
-    monkeypatch.setattr(follower, "PATIENCE", 0.3)
+    monkeypatch.setattr(launcher, "PATIENCE", 0.3)
     ready.pub("INSERT INTO t VALUES (1, 'x')")
     path = ready.sub.session.catalog.path
     assert path is not None

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from pgrepl.replication.conninfo import parse_conninfo
-from pgrepl.replication.publisher.postgres.connecting import link_to
+from pgrepl.replication.publisher.postgres.link import link_to
 from pgrepl.replication.publisher.postgres.slots import retained
 from tests.harness.database import Database, Errors, HeardLog, Rows
 from tests.harness.dose import dose

@@ -2,17 +2,22 @@
 
 A lake knows its past: the LSN is that up to which changes have been applied here. A server does not: it gives a
 snapshot with its LSN, up to which changes are then applied, by the worker that follows, or here if there is none.
+
+A file keeps what was found equal, so that a comparison can go on after it was stopped. A range of a key counts as equal
+as of the LSN at which it was compared. What has changed since then is not known; the result says how many ranges were
+left out. A table that is not divided by ranges is kept as a whole.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts import subscription as catalog
 from pgrepl.catalog.facts.relation import Relation, relation
@@ -23,13 +28,13 @@ from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.interrupts import check_for_interrupts
 from pgrepl.lake.read.files import last_snapshot
 from pgrepl.replication.comparison.found import Progress, TableComparison
-from pgrepl.replication.comparison.local_table import LocalTable
-from pgrepl.replication.comparison.progress_file import ProgressFile
+from pgrepl.replication.comparison.pieces import KeyPieces
+from pgrepl.replication.comparison.sides import LocalTable
 from pgrepl.replication.comparison.table import Compared
 from pgrepl.replication.log import ServerLog
-from pgrepl.replication.publisher.comparing import Comparing, Limits, TablesAtLsn
 from pgrepl.replication.publisher.protocol import Publisher, PublisherError, not_received
-from pgrepl.replication.subscriber import lease, meeting, state
+from pgrepl.replication.publisher.tables import Comparing, KeyRange, Limits, TablesAtLsn
+from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.context import WorkerContext
 from pgrepl.replication.subscriber.lease import WorkerFailed
 from pgrepl.replication.subscriber.worker import Worker
@@ -37,10 +42,12 @@ from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
-    from pgrepl.replication.publisher.comparing import TableAtLsn
+    from pgrepl.replication.publisher.tables import TableAtLsn
 
 _PAUSE = 0.02  # seconds between two looks at the origin
 _QUIET = ServerLog(Path(os.devnull))  # errors are raised
+_VERSION = 1
+_OFTEN = 1.0  # seconds between two writes
 
 
 @dataclass(frozen=True)
@@ -217,7 +224,7 @@ class Comparer:
         session, subid = self.session, subscription.oid
         with ExitStack() as held:
             if stays or not comparing.knows_past:
-                called = held.enter_context(meeting.call(self._asking, subid))
+                called = held.enter_context(lease.call_meeting(self._asking, subid))
                 found.lsn = self.position(subid)
             else:
                 kept.enter_context(reading(session))
@@ -301,3 +308,78 @@ def _not_ready(table: Relation, current: str) -> PgError:
         detail=f"Its state is {current}.",
         hint="Copy it with pgrepl sync.",
     )
+
+
+# --- progress file ----------------------------------------------------------------------------------------------------
+
+
+class Known:
+    """The pieces of one table that are known to be equal."""
+
+    def __init__(self, file: ProgressFile, compared: Compared, lsn: int) -> None:
+        self._file, self._compared, self._lsn = file, compared, lsn
+        self._kept: dict[str, Any] = file.tables.setdefault(compared.found.name, {})
+        if self._kept.get("columns") != list(compared.found.columns):
+            self._kept.clear()
+        self._kept.setdefault("columns", list(compared.found.columns))
+        self._equal: dict[str, str] = self._kept.setdefault("equal", {})
+        pieces = compared.side.pieces
+        if isinstance(pieces, KeyPieces):
+            pieces.take_over([KeyRange.read(*ends) for ends in self._kept.get("ranges", [])])
+            self._kept["ranges"] = [each.texts() for each in pieces.ranges]
+        self.numbers = [number for number in range(pieces.count) if self._name(number) in self._equal]
+
+    def _name(self, number: int) -> str:
+        pieces = self._compared.side.pieces
+        return json.dumps(pieces.ranges[number].texts()) if isinstance(pieces, KeyPieces) else ""
+
+    def equal(self, number: int) -> None:
+        if isinstance(self._compared.side.pieces, KeyPieces):
+            self._equal[self._name(number)] = lsn_text(self._lsn)
+            self._file.write_now_and_then()
+
+    def end(self) -> None:
+        found = self._compared.found
+        if found.is_equal and found.is_complete and not isinstance(self._compared.side.pieces, KeyPieces):
+            self._equal[""] = lsn_text(self._lsn)
+
+
+class ProgressFile:
+    def __init__(self, path: Path, subscription: str) -> None:
+        self._path, self._subscription = path, subscription
+        self._written = 0.0
+        self.tables: dict[str, Any] = {}
+        try:
+            kept = json.loads(path.read_text()) if path.exists() and path.stat().st_size else {}
+        except (OSError, ValueError) as problem:
+            raise PgError("58030", f'could not read file "{path}": {problem}') from problem
+        if kept:
+            if not isinstance(kept, dict) or kept.get("pgrepl_compare") != _VERSION:
+                raise PgError("22023", f'file "{path}" does not hold the progress of a comparison')
+            if kept.get("subscription") != subscription:
+                raise PgError("22023", f'file "{path}" is of subscription "{kept.get("subscription")}"')
+            self.tables = kept["tables"]
+        self.write()
+
+    @contextmanager
+    def of(self, compared: Compared, lsn: int) -> Iterator[Known]:
+        known = Known(self, compared, lsn)
+        try:
+            yield known
+            known.end()
+        finally:
+            self.write()
+
+    def write_now_and_then(self) -> None:
+        if time.monotonic() > self._written + _OFTEN:
+            self.write()
+
+    def write(self) -> None:
+        made = {"pgrepl_compare": _VERSION, "subscription": self._subscription, "tables": self.tables}
+        beside = self._path.with_name(self._path.name + ".new")
+        try:
+            beside.write_text(json.dumps(made))
+            beside.replace(self._path)
+        except OSError as problem:
+            raise PgError("58030", f'could not write file "{self._path}": {problem}') from problem
+        self._written = time.monotonic()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pgrepl.ground.lazy import np, pa
-from pgrepl.replication.wire.text import WIRE_STYLE
+from pgrepl.replication.wire.values import WIRE_STYLE
 from pgrepl.types import oids
 from pgrepl.types.lake.arrays import plain_array
 from pgrepl.types.text import read_text

@@ -22,12 +22,12 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.lake.read.files import last_snapshot
 from pgrepl.lake.storage import crash_point
 from pgrepl.replication.comparison.compare import Comparer, Comparison, Options, Wanted, moved_meanwhile
-from pgrepl.replication.comparison.differences import key_of
 from pgrepl.replication.comparison.found import DIFFERENT, EXTRA, MISSING, Difference, Progress, TableComparison
 from pgrepl.replication.comparison.pieces import KeyPieces
-from pgrepl.replication.publisher.comparing import TablesAtLsn
+from pgrepl.replication.comparison.table import key_of
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.publisher.senders import LOST
+from pgrepl.replication.publisher.tables import TablesAtLsn
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.apply.transactions import step
 from pgrepl.replication.subscriber.apply.write import roll_back_prepared
@@ -37,7 +37,7 @@ from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE, Message, Se
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.catalog.store.tables import pg_subscription
-    from pgrepl.replication.comparison.local_table import LocalTable
+    from pgrepl.replication.comparison.sides import LocalTable
     from pgrepl.replication.comparison.table import Compared
     from pgrepl.replication.log import ServerLog
     from pgrepl.replication.publisher.protocol import Publisher, Slots

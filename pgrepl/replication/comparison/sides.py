@@ -1,38 +1,162 @@
-"""The publisher's side of a comparison: digests of pieces, and the rows of some, from a server that hashes by itself,
-or from rows that are read and made into the columns that they become here."""
+"""Both sides of a comparison.
+
+Here: a subscriber's table as the columns that are compared, their hashes and their texts. There: digests of pieces, and
+the rows of some, from a server that hashes by itself, or from rows that are read and become columns as they do here.
+Parts of the rows of a large table in a lake are hashed by threads here, or by tasks of Spark.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pgrepl.engine.copy_rows import CopyPart, RowMaker
+from pgrepl.catalog.facts.relation import Attribute, Relation
+from pgrepl.catalog.facts.relation_parts import identity_or_primary_key
+from pgrepl.engine import choice, job, spark
+from pgrepl.engine.choice import Engine
+from pgrepl.engine.copy_rows import CopyPart, RowMaker, RowsCopy
+from pgrepl.expr.partition_constraint import leaf_partitions
 from pgrepl.ground.errors import Declined
+from pgrepl.ground.frozen import frozen
+from pgrepl.ground.interrupts import check_for_interrupts
 from pgrepl.ground.lazy import np, pa
-from pgrepl.lake.read.part import forms_of
+from pgrepl.lake.read.bounds import Bound
+from pgrepl.lake.read.extent import divide, rows_of
+from pgrepl.lake.read.local import pin
+from pgrepl.lake.read.part import PartWatch, Shared, forms_of
+from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.replication.comparison.columns import HashedColumn, hashed, hashed_as, row_hash_sql, row_hashes
-from pgrepl.replication.comparison.digest_rows import Rows, chosen, digest_in_parts
 from pgrepl.replication.comparison.found import Texts
-from pgrepl.replication.comparison.local_table import LocalTable, Portion
 from pgrepl.replication.comparison.pieces import Digests, HashPieces, KeyPieces, Pieces, is_divisible
+from pgrepl.replication.subscriber.apply.progress import Progress
+from pgrepl.replication.subscriber.apply.target import TargetTable
 from pgrepl.replication.subscriber.copying.columns import made_column
+from pgrepl.replication.wire.messages import SentRelation
+from pgrepl.replication.wire.values import wire_style
+from pgrepl.rows.unique import unique_indexes
+from pgrepl.types.builtin import base_type
+from pgrepl.types.catalog_names import asks_catalog
 from pgrepl.types.lake.arrays import plain_array
 from pgrepl.types.lake.column_text import column_text
 from pgrepl.types.lake.forms import form
+from pgrepl.types.text import writer
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.engine.choice import Choice
     from pgrepl.engine.run_kernels import KernelSource
-    from pgrepl.replication.publisher.comparing import HashingServer, TableAtLsn
+    from pgrepl.lake.read.part import PartRows
+    from pgrepl.replication.publisher.tables import HashingServer, TableAtLsn
+    from pgrepl.types.lake.arrays import Form
 
 Row = tuple[int, Texts]  # a row's hash, and the texts that are sent of it
 Count = Callable[[int], None]  # counts more rows
-
 PIECE = 16_384  # rows of a piece, about
 _MOST_PIECES = 4096
 _READ = 4096  # rows that are converted at a time
+Rows = Sequence[tuple["PartRows", int, int]]
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Rows as columns in the order of those that are compared."""
+
+    arrays: list[Any]
+    forms: list[Form]
+    count: int
+
+
+class LocalTable:
+    """The table here that a relation's changes are applied to. `attributes`: those of its columns that are sent, in the
+    order in which they are sent."""
+
+    def __init__(self, session: Session, sent: SentRelation) -> None:
+        self.session = session
+        self.sent = sent
+        self._target = TargetTable(session, sent, Progress(""))
+        self.relation: Relation = self._target.relation
+        by_place = {place: n for n, place in enumerate(self._target.places) if place >= 0}
+        self._numbers = [by_place[place] for place in range(len(sent.columns))]
+        self.attributes: list[Attribute] = [self.relation.attributes[n] for n in self._numbers]
+        self.style = wire_style(session)
+        self._write = [writer(base_type(attribute.type)) for attribute in self.attributes]
+        with_leaves = leaf_partitions(session, self.relation.oid) if self.relation.kind == "p" else [self.relation]
+        self.leaves = [leaf for leaf in with_leaves if leaf.kind == "r"]
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """The places of the columns by which changes find a row; none: by the whole row, or the key is not sent."""
+        index = identity_or_primary_key(self.session, self.relation)
+        if index is None:
+            return ()
+        names = {attribute.num: place for place, attribute in enumerate(self.attributes)}
+        places = [names.get(number, -1) for number in index.indkey[: index.indnkeyatts]]
+        return tuple(places) if -1 not in places else ()
+
+    @property
+    def unique(self) -> list[list[int]]:
+        """The places of the columns of each unique index."""
+        names = {attribute.num: place for place, attribute in enumerate(self.attributes)}
+        indexes = [info.columns[: info.key_count] for info in unique_indexes(self.session, self.relation)]
+        return [[names[number] for number in columns] for columns in indexes if set(columns) <= set(names)]
+
+    @property
+    def is_whole(self) -> bool:
+        """Are all columns sent that have values of their own?"""
+        return len(self.attributes) >= sum(not column.generated for column in self.relation.columns)
+
+    def becomes(self, row: Texts) -> list[Any]:
+        """The values that a sent row has here, as replication would convert them."""
+        stored = self._target.store(row)
+        return [stored[n] for n in self._numbers]
+
+    def texts_of(self, values: Sequence[Any]) -> Texts:
+        return tuple(
+            [None if v is None else write(v, self.style) for v, write in zip(values, self._write, strict=True)]
+        )
+
+    def lake_columns(self) -> tuple[LakeTable, list[int]] | None:
+        """A table of the lake that keeps the rows, and the numbers of the compared columns there; None: there is none,
+        as there are no partitions."""
+        if not self.leaves:
+            return None
+        leaf = self.leaves[0]
+        return lake_table(self.session, leaf.oid), self._in(leaf)
+
+    def _in(self, leaf: Relation) -> list[int]:
+        numbers = {column.name: column.num for column in leaf.columns}
+        return [numbers[attribute.name] for attribute in self.attributes]
+
+    def portions(self, snapshot: int, bounds: tuple[int, Any, Any] | None = None) -> Iterator[Portion]:
+        """The rows at a snapshot. `bounds`: a column's place with values outside of which rows may be left out."""
+        for table, numbers, found in self.sources(snapshot, bounds):
+            forms = [table.column(number).form for number in numbers]
+            for rows, _, _ in found:
+                for arrays, count in rows.portions(numbers):
+                    yield Portion([arrays[number] for number in numbers], forms, count)
+
+    def sources(
+        self, snapshot: int, bounds: tuple[int, Any, Any] | None = None
+    ) -> Iterator[tuple[LakeTable, list[int], list[tuple[PartRows, int, int]]]]:
+        """The tables of the lake with the rows of `portions`: the numbers of the compared columns, and the rows."""
+        pin(self.session, snapshot)
+        for leaf in self.leaves:
+            table, numbers = lake_table(self.session, leaf.oid, snapshot), self._in(leaf)
+            wanted = () if bounds is None else (Bound(numbers[bounds[0]], low=bounds[1], high=bounds[2]),)
+            yield table, numbers, rows_of(self.session, table, snapshot, numbers, wanted)
+
+    def portion_texts(self, portion: Portion, chosen: Any) -> list[Texts]:
+        """The texts of some rows of a portion. `chosen`: their indices."""
+        indices = pa.array(chosen)
+        columns = [
+            column_text(array.take(indices), attribute.type, form, self.style).to_pylist()
+            for array, form, attribute in zip(portion.arrays, portion.forms, self.attributes, strict=True)
+        ]
+        return list(zip(*columns, strict=True)) if columns else [()] * len(chosen)
 
 
 class Side(Protocol):
@@ -246,3 +370,83 @@ class _Source:
 
 def _from(column: Any, source: int) -> Any:
     return replace(column, source=source, not_null=False)
+
+
+# --- digests in parts -------------------------------------------------------------------------------------------------
+
+
+@frozen
+class _DigestPart:
+    """`copy`: the rows, and how they become those that are compared."""
+
+    copy: CopyPart
+    how: Shared  # the hashed columns, the pieces, the seed, the style
+
+
+@frozen
+class _DigestedPart:
+    """For each piece with rows its number, how many they are, and the sum of their hashes."""
+
+    numbers: Any = ()
+    counts: Any = ()
+    sums: Any = ()
+    declined: str = ""
+
+
+def _digest_rows(part: _DigestPart, watch: PartWatch) -> _DigestedPart:
+    columns, pieces, seed, style = part.how.value
+    copy, digests = RowsCopy(part.copy, watch), Digests(pieces.count)
+    forms = [part.copy.target.column(column.attnum).form for column in part.copy.columns]
+    try:
+        for rows in part.copy.rows:
+            for arrays, count in rows.portions(part.copy.read):
+                _, kept, left = copy.passing(arrays, count)
+                if left:
+                    watch.add(left, 0)
+                    made = copy.made(kept, left)
+                    hashes = row_hashes(columns, made, forms, seed, left, style)
+                    digests.add(pieces.numbers([made[place] for place in pieces.key], hashes), hashes)
+    except Declined as reason:
+        return _DigestedPart(declined=str(reason))
+    numbers = np.flatnonzero(digests.counts)
+    return _DigestedPart(numbers, digests.counts[numbers], digests.sums[numbers])
+
+
+def chosen(local: LocalTable, rows: int) -> Choice | None:
+    """What hashes so many rows in parts, which must know the types without the catalog; None: nothing does."""
+    if not local.attributes or any(asks_catalog(attribute.type) for attribute in local.attributes):
+        return None
+    found = choice.choose_hashes(local.session, rows)
+    return None if found.engine is Engine.LOCAL else found
+
+
+def digest_in_parts(
+    local: LocalTable,
+    sources: Sequence[tuple[CopyPart, Rows]],
+    columns: Sequence[HashedColumn],
+    pieces: Pieces,
+    seed: int,
+    digests: Digests,
+    engine: Engine,
+    count: Callable[[int], None],
+) -> None:
+    """Add the rows of all sources to the digests. `count` is told of them, by threads as they go."""
+    how = Shared((list(columns), pieces, seed, replace(local.style, lookup=None)))
+    on_spark = engine is Engine.SPARK
+    parallelism = job.parallelism(on_spark=on_spark)
+    parts = [
+        _DigestPart(replace(copy, rows=tuple(rows)), how)
+        for copy, found in sources
+        for rows in divide(found, parallelism)
+    ]
+    described = spark.described(f"comparison of {local.relation.qualified_name}") if on_spark else nullcontext()
+    with described, job.counting_writes(local.session, lambda rows, _size: count(rows)):
+        answers = job.run_parts_apart(local.session, parts, _digest_rows, on_spark=on_spark, check=check_for_interrupts)
+    for answer in answers:
+        if answer.declined:
+            raise Declined(answer.declined)
+        digests.counts[answer.numbers] += answer.counts
+        digests.sums[answer.numbers] += answer.sums
+        if on_spark:
+            count(int(answer.counts.sum()))
+    choice.done(local.session, "comparison", engine)

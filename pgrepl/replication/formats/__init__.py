@@ -5,8 +5,8 @@
     json_text.py, arrow_text.py   files, compressed or not; values of JSON and of Arrow as PostgreSQL's text
     json_columns.py       JSON lines read by columns
     debezium.py           Debezium and Maxwell; debezium_values.py, debezium_columns.py, debezium_written.py
-    wal2json.py, plugins.py (test_decoding, pgoutput), jsonl.py (pgrepl's own)
-    rows.py, plain.py, feeds.py   CSV, Parquet and JSON lines as rows; AWS DMS; feeds of Delta and DuckLake
+    wal2json.py, plugins.py (test_decoding, pgoutput)
+    rows.py, plain.py, feeds.py   CSV, Parquet and JSON lines as rows; pgrepl's own; AWS DMS; feeds of Delta, DuckLake
     written.py, sinks.py  what writers share, and where it goes
 
 Rule of the room: a reader knows no catalog and no subscription. It turns bytes into events, in the order of the file,

@@ -19,6 +19,7 @@ from pgrepl.types.user_types import composite_type
 _UUID = "arrow.uuid"
 _INFINITE_DAYS = {2**31 - 1: INFINITY, 1 - 2**31: -INFINITY}  # as DuckDB writes them
 _INFINITE_USECS = {(2**63 - 1, 1): INFINITY, (1 - 2**63, 1): -INFINITY}
+_SCALES = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}  # microseconds: times, and by what
 _FIRST_DAY, _LAST_DAY = -719162, 2932896  # 0001-01-01 and 9999-12-31, which Arrow writes as PostgreSQL reads them
 
 
@@ -111,13 +112,13 @@ def _values(array: pa.Array) -> list[Any]:
     if kinds.is_timestamp(kind):
         numbers = _counted(array, pa.int64())
         name = "timestamp" if kind.tz is None else "timestamptz"
-        scale = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}[kind.unit]
-        return [each and (name, (each[0] * scale[0], scale[1])) for each in numbers]
+        scale, rest = _SCALES[kind.unit]
+        return [each and (name, (each[0] * scale, rest)) for each in numbers]
     if kinds.is_time(kind):
         raw = _counted(array, pa.int32() if kinds.is_time32(kind) else pa.int64())
-        scale = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}[kind.unit]
-        return [each and ("time", (each[0] * scale[0], scale[1])) for each in raw]
-    if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
+        scale, rest = _SCALES[kind.unit]
+        return [each and ("time", (each[0] * scale, rest)) for each in raw]
+    if _is_list(kind):
         return _lists(array)
     if kinds.is_map(kind):
         keys, items = text_column(array.keys).to_pylist(), _json_values(array.items)
@@ -135,6 +136,10 @@ def _values(array: pa.Array) -> list[Any]:
 def _counted(array: pa.Array, kind: pa.DataType) -> list[Any]:
     """Each number as a tuple of one, so that zero is not taken for NULL."""
     return [None if each is None else (each,) for each in array.view(kind).to_pylist()]
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind))
 
 
 def _lists(array: pa.Array) -> list[Any]:
@@ -156,7 +161,7 @@ class _Items(list[Any]):
 
 
 def _items(items: pa.Array) -> list[Any]:
-    if kinds.is_list(items.type) or kinds.is_large_list(items.type) or kinds.is_fixed_size_list(items.type):
+    if _is_list(items.type):
         return [None if each is None else list(each) for each in _lists(items)]
     return list(text_column(items).to_pylist())
 
@@ -176,7 +181,7 @@ def _json_values(array: pa.Array) -> list[Any]:
         return [
             {name: column[at] for name, column in columns.items()} if valid[at] else None for at in range(len(array))
         ]
-    if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
+    if _is_list(kind):
         return [_json_values(array[at].values) if array[at].is_valid else None for at in range(len(array))]
     if kinds.is_map(kind):
         return _values(array)

@@ -12,7 +12,15 @@ from typing import Any, BinaryIO
 
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import pa
-from pgrepl.replication.formats.debezium_values import Convert, Unavailable, Undecodable, ValueModes, by_schema, by_type
+from pgrepl.replication.formats.debezium_values import (
+    Convert,
+    Unavailable,
+    Undecodable,
+    ValueModes,
+    base64_bytea,
+    by_schema,
+    by_type,
+)
 from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, ColumnTypes, RecordPlace
 from pgrepl.replication.formats.json_text import INVALID, bad_json, events, lines, raw_json, read_json, value_text
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
@@ -58,9 +66,11 @@ class Columns:
         convert, unavailable = self.converters, self._unavailable
         for name, value in values.items():
             kind = type(value)
-            if value is not None and (kind is str or kind is list or kind is dict) and unavailable.is_it(value):
+            if value is None:
+                found[name] = None
+            elif (kind is str or kind is list or kind is dict) and unavailable.is_it(value):
                 continue
-            if name in convert:
+            elif name in convert:
                 try:
                     found[name] = convert[name](value)
                 except Undecodable as problem:
@@ -351,12 +361,9 @@ def _row(record: Mapping[str, Any], name: str, types: Mapping[str, tuple[int, in
         raise Undecodable("it is encrypted" if "encrypted" in record else f'it has no "{name}"')
     row: dict[str, str | None] = {}
     for column, value in values.items():
-        typoid, typmod = types.get(column, (0, -1))
-        if typoid == oids.BYTEA:
-            convert = by_type(typoid, typmod, ValueModes(binary="base64"))
-            row[column] = value_text(value) if convert is None else convert(value)
-        else:
-            row[column] = value_text(value, typoid)
+        typoid, _ = types.get(column, (0, -1))
+        is_encoded = typoid == oids.BYTEA and value is not None
+        row[column] = base64_bytea(value) if is_encoded else value_text(value, typoid)
     return row
 
 

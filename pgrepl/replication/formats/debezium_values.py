@@ -8,7 +8,6 @@ without doubt is an error: a wrong guess would give another value.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,7 +22,7 @@ from pgrepl.types.text import write_text
 from pgrepl.types.times.dates import INFINITY, UNIX_EPOCH_DAYS, UNIX_EPOCH_USECS
 from pgrepl.types.times.interval import Interval
 
-Convert = Callable[[Any], "str | None"]
+Convert = Callable[[Any], "str | None"]  # of what is not null
 
 MILLIS, MICROS, NANOS = "ms", "us", "ns"
 INFINITE = {9223372036825200000: INFINITY, -9223372036832400000: -INFINITY}  # as the JDBC driver has infinity
@@ -113,8 +112,7 @@ def by_schema(field: Mapping[str, Any], modes: ValueModes, typoid: int = 0, typm
     known."""
     name, kind = field.get("name"), field.get("type")
     if name in _DECIMALS:
-        scale = int((field.get("parameters") or {}).get("scale", 0))
-        return ScaledDecimal(scale)
+        return ScaledDecimal(int((field.get("parameters") or {}).get("scale", 0)))
     if name == "io.debezium.data.VariableScaleDecimal":
         return _variable_decimal
     if name == "io.debezium.data.Bits":
@@ -123,7 +121,7 @@ def by_schema(field: Mapping[str, Any], modes: ValueModes, typoid: int = 0, typm
     if isinstance(name, str) and name in _SEMANTIC:
         return _SEMANTIC[name]
     if kind == "bytes":
-        return _base64_bytea
+        return base64_bytea
     if kind == "string" and typoid == oids.BYTEA:
         return _bytea(modes, is_text=True)
     if kind == "boolean" and typoid in (oids.BIT, oids.VARBIT):
@@ -131,8 +129,7 @@ def by_schema(field: Mapping[str, Any], modes: ValueModes, typoid: int = 0, typm
     if typoid == oids.VARBIT:
         return lambda value: _bits(value, 2**31 - 1)
     if kind == "array":
-        item = by_schema(field.get("items") or {}, modes, element_type(typoid), typmod)
-        return _array(item)
+        return _array(by_schema(field.get("items") or {}, modes, element_type(typoid), typmod))
     return None
 
 
@@ -147,7 +144,7 @@ def _array(item: Convert | None) -> Convert | None:
         return None if value is None else convert(value)
 
     def text(value: Any) -> str | None:
-        if value is None or type(value) is str:
+        if type(value) is str:
             return value
         if not isinstance(value, list):
             raise Undecodable(f"{value_text(value)} is no array")
@@ -213,31 +210,28 @@ class NumericColumn:
     modes: ValueModes
 
     def __call__(self, value: Any) -> str | None:
-        return _numeric(value, self.typmod, self.modes)
-
-
-def _numeric(value: Any, typmod: int, modes: ValueModes) -> str | None:
-    if isinstance(value, dict):
-        return _variable_decimal(value)
-    if type(value) is not str:
-        return value_text(value)
-    if modes.decimal == "precise":
-        return _decimal(value, _scale(typmod))
-    is_decimal = _DECIMAL.match(value) is not None
-    if modes.decimal in ("string", "double"):
+        if isinstance(value, dict):
+            return _variable_decimal(value)
+        if type(value) is not str:
+            return value_text(value)
+        mode = self.modes.decimal
+        if mode == "precise":
+            return _decimal(value, _scale(self.typmod))
+        is_decimal = _DECIMAL.match(value) is not None
+        encoded = mode is None and _base64(value) is not None
+        if is_decimal and encoded:
+            raise Undecodable(
+                f'"{value}" may be a number or its encoded bytes; set decimal_handling_mode as the connector has it'
+            )
+        if encoded:
+            return _decimal(value, _scale(self.typmod))
         if not is_decimal:
-            raise Undecodable(f'"{value}" is no number, as decimal_handling_mode={modes.decimal} says')
+            raise Undecodable(
+                f'"{value}" is neither a number nor the encoded bytes of one'
+                if mode is None
+                else f'"{value}" is no number, as decimal_handling_mode={mode} says'
+            )
         return value
-    encoded = _is_base64(value)
-    if is_decimal and encoded:
-        raise Undecodable(
-            f'"{value}" may be a number or its encoded bytes; set decimal_handling_mode as the connector has it'
-        )
-    if encoded:
-        return _decimal(value, _scale(typmod))
-    if not is_decimal:
-        raise Undecodable(f'"{value}" is neither a number nor the encoded bytes of one')
-    return value
 
 
 def _scale(typmod: int) -> int:
@@ -249,21 +243,18 @@ def _scale(typmod: int) -> int:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def _is_base64(text: str) -> bool:
+def _base64(text: str) -> bytes | None:
     try:
-        base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return True
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return None
 
 
 def _decoded(value: Any) -> bytes:
-    if type(value) is str:
-        try:
-            return base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError):
-            pass
-    raise Undecodable(f"{value_text(value)} is not base64")
+    found = _base64(value) if type(value) is str else None
+    if found is None:
+        raise Undecodable(f"{value_text(value)} is not base64")
+    return found
 
 
 @frozen
@@ -291,7 +282,7 @@ def decimal_text(unscaled: int, scale: int) -> str:
 
 
 def _variable_decimal(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
+    if isinstance(value, str):
         return value_text(value)
     if not isinstance(value, dict) or "value" not in value:
         raise Undecodable(f"{value_text(value)} is no VariableScaleDecimal")
@@ -309,37 +300,33 @@ def _bytea(modes: ValueModes, *, is_text: bool) -> Convert:
     if modes.binary == "hex":
         return _hex_bytea
     if modes.binary == "base64-url-safe":
-        return lambda value: None if value is None else _base64_bytea(value.translate(_URL_SAFE))
+        return lambda value: base64_bytea(value.translate(_URL_SAFE))
     if is_text and modes.binary is None:
         return _unknown_bytes
-    return _base64_bytea
+    return base64_bytea
 
 
 _URL_SAFE = str.maketrans("-_", "+/")
 
 
-def _unknown_bytes(value: Any) -> str | None:
-    if value is None:
-        return None
+def _unknown_bytes(value: Any) -> str:
     raise Undecodable("bytes are encoded as a text; set binary_handling_mode as the connector has it")
 
 
-def _hex_bytea(value: Any) -> str | None:
-    if value is None:
-        return None
+def _hex_bytea(value: Any) -> str:
     try:
         return "\\x" + bytes.fromhex(value).hex()
     except (ValueError, TypeError):
         raise Undecodable(f"{value_text(value)} is not hexadecimal") from None
 
 
-def _base64_bytea(value: Any) -> str | None:
-    return None if value is None else "\\x" + _decoded(value).hex()
+def base64_bytea(value: Any) -> str:
+    return "\\x" + _decoded(value).hex()
 
 
 def _bits(value: Any, length: int) -> str | None:
     """Bits, the last one first; the least that hold the value where the length is not known."""
-    if value is None or isinstance(value, bool):
+    if isinstance(value, bool):
         return _bit(value)
     plain = _PLAIN_BITS.match(value) if isinstance(value, str) else None
     if plain is not None:
@@ -355,9 +342,7 @@ def _bit(value: Any) -> str | None:
     return value_text(value) if not isinstance(value, bool) else "1" if value else "0"
 
 
-def day(value: Any) -> str | None:
-    if value is None:
-        return None
+def day(value: Any) -> str:
     days = _whole(value)
     infinite = next((infinity for infinity, number in INFINITE_DAYS.items() if number == days), None)
     return write_text(days + UNIX_EPOCH_DAYS if infinite is None else infinite, oids.DATE)
@@ -377,9 +362,7 @@ def _usecs(value: Any, unit: str) -> int:
 class TimeOfDay:
     unit: str
 
-    def __call__(self, value: Any) -> str | None:
-        if value is None:
-            return None
+    def __call__(self, value: Any) -> str:
         usecs = _usecs(value, self.unit)
         if not 0 <= usecs <= 86_400_000_000:
             raise Undecodable(f"{value} is no time of day")
@@ -390,9 +373,7 @@ class TimeOfDay:
 class Timestamp:
     unit: str
 
-    def __call__(self, value: Any) -> str | None:
-        if value is None:
-            return None
+    def __call__(self, value: Any) -> str:
         number = _whole(value)
         if number in INFINITE:
             return write_text(INFINITE[number], oids.TIMESTAMP)
@@ -407,11 +388,9 @@ def timestamp_text(usecs: int) -> str:
     return write_text(shifted, oids.TIMESTAMP)
 
 
-def zoned(value: Any) -> str | None:
+def zoned(value: Any) -> str:
     """An ISO 8601 timestamp, whose year may have a sign: 1 BC is 0000. Beyond PostgreSQL's years it is an infinity."""
     if type(value) is not str:
-        if value is None:
-            return None
         raise Undecodable(f"{value_text(value)} is no timestamp in ISO 8601")
     signed = _YEAR.match(value)
     if signed is None and not value.startswith("0000-"):
@@ -425,12 +404,12 @@ def zoned(value: Any) -> str | None:
     return f"{year:04}{rest}" if year > 0 else f"{1 - year:04}{rest} BC"
 
 
-def _micro_duration(value: Any) -> str | None:
-    return None if value is None else write_text(Interval(0, 0, _whole(value)), oids.INTERVAL)
+def _micro_duration(value: Any) -> str:
+    return write_text(Interval(0, 0, _whole(value)), oids.INTERVAL)
 
 
-def _nano_duration(value: Any) -> str | None:
-    return None if value is None else write_text(Interval(0, 0, _usecs(value, NANOS)), oids.INTERVAL)
+def _nano_duration(value: Any) -> str:
+    return write_text(Interval(0, 0, _usecs(value, NANOS)), oids.INTERVAL)
 
 
 def _point(value: Any) -> str | None:

@@ -50,15 +50,23 @@ _MILLIS_DIGITS = 3
 _INTEGERS = {oids.INT2: "int16", oids.INT4: "int32", oids.INT8: "int64", oids.OID: "int64"}
 _FLOATS = {oids.FLOAT4: "float", oids.FLOAT8: "double"}
 _NUMBER = re.compile(r"-?\d[\d.]*(e[+-]?\d+)?\Z")
-_TEXTS = {
-    oids.JSON: "io.debezium.data.Json",
-    oids.JSONB: "io.debezium.data.Json",
-    oids.UUID: "io.debezium.data.Uuid",
-    oids.XML: "io.debezium.data.Xml",
-    oids.TIMESTAMPTZ: "io.debezium.time.ZonedTimestamp",
-    oids.TIMETZ: "io.debezium.time.ZonedTime",
-    oids.INTERVAL: "io.debezium.time.Interval",
+_FIELDS: dict[int, tuple[str, str | None]] = {  # the types of fields, and their semantic types
+    **{typoid: (kind, None) for typoid, kind in (_INTEGERS | _FLOATS).items()},
+    oids.BOOL: ("boolean", None),
+    oids.BIT: ("boolean", None),  # of one bit
+    oids.BYTEA: ("bytes", None),
+    oids.DATE: ("int32", "io.debezium.time.Date"),
+    oids.TIME: ("int64", "io.debezium.time.MicroTime"),
+    oids.TIMESTAMP: ("int64", "io.debezium.time.MicroTimestamp"),
+    oids.JSON: ("string", "io.debezium.data.Json"),
+    oids.JSONB: ("string", "io.debezium.data.Json"),
+    oids.UUID: ("string", "io.debezium.data.Uuid"),
+    oids.XML: ("string", "io.debezium.data.Xml"),
+    oids.TIMESTAMPTZ: ("string", "io.debezium.time.ZonedTimestamp"),
+    oids.TIMETZ: ("string", "io.debezium.time.ZonedTime"),
+    oids.INTERVAL: ("string", "io.debezium.time.Interval"),
 }
+_MILLIS = {oids.TIME: ("int32", "io.debezium.time.Time"), oids.TIMESTAMP: ("int64", "io.debezium.time.Timestamp")}
 _INFINITE_ZONED = {INFINITY: "+294247-01-10T04:00:25.2Z", -INFINITY: "-290308-12-21T19:59:27.6Z"}
 _BC = re.compile(r"(\d{4,})-(.*) BC\Z")
 _OFFSET = re.compile(r"([+-]\d\d)(:\d\d)?(:\d\d)?\Z")
@@ -74,27 +82,12 @@ def field_type(typoid: int, typmod: int) -> FieldType:
     element = element_type(typoid)
     if element:
         return {"type": "array", "items": {**field_type(element, typmod), "optional": True}}
-    if typoid in _INTEGERS:
-        return {"type": _INTEGERS[typoid]}
-    if typoid in _FLOATS:
-        return {"type": _FLOATS[typoid]}
-    if typoid == oids.BOOL or (typoid == oids.BIT and typmod == 1):
-        return {"type": "boolean"}
-    if typoid == oids.BYTEA:
-        return {"type": "bytes"}
-    if typoid == oids.BIT:
+    if typoid == oids.BIT and typmod != 1:
         return {"type": "bytes", "name": "io.debezium.data.Bits", "version": 1, "parameters": {"length": str(typmod)}}
-    if typoid == oids.DATE:
-        return {"type": "int32", "name": "io.debezium.time.Date", "version": 1}
-    if typoid == oids.TIME:
-        return {"type": "int32" if _has_millis(typmod) else "int64", "version": 1,
-                "name": f"io.debezium.time.{'Time' if _has_millis(typmod) else 'MicroTime'}"}  # fmt: skip
-    if typoid == oids.TIMESTAMP:
-        name = "Timestamp" if _has_millis(typmod) else "MicroTimestamp"
-        return {"type": "int64", "name": f"io.debezium.time.{name}", "version": 1}
-    if typoid in _TEXTS:
-        return {"type": "string", "name": _TEXTS[typoid], "version": 1}
-    return {"type": "string"}
+    kind, name = _FIELDS.get(typoid, ("string", None))
+    if typoid in _MILLIS and _has_millis(typmod):
+        kind, name = _MILLIS[typoid]
+    return {"type": kind} if name is None else {"type": kind, "name": name, "version": 1}
 
 
 def encode(value: Any, column: SentColumn, style: TextStyle, *, is_unchanged: bool) -> Any:

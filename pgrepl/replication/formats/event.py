@@ -9,19 +9,33 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeAlias, TypeVar
-
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.ground.lazy import np, pa
-from pgrepl.ground.threads import ThreadPool, parallelism
+from pgrepl.ground.lazy import np
+from pgrepl.ground.lazy import pa
+from pgrepl.ground.threads import ThreadPool
+from pgrepl.ground.threads import parallelism
 from pgrepl.replication.wire import batch
-from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE
+from pgrepl.replication.wire.messages import DELETE
+from pgrepl.replication.wire.messages import INSERT
+from pgrepl.replication.wire.messages import UPDATE
+from pgrepl.types import oids
+from pgrepl.types.text import read_text
+from pgrepl.types.times.dates import UNIX_EPOCH_USECS
+from typing import Any
+from typing import BinaryIO
+from typing import Protocol
+from typing import TYPE_CHECKING
+from typing import TypeAlias
+from typing import TypeVar
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
 
 BEGIN, COMMIT = "begin", "commit"  # the markers: they have no table and no row
 ROWS = (INSERT, UPDATE, DELETE)
@@ -73,17 +87,21 @@ class BadRecord(PgError):
         self.record = record  # the record as it stands in the file, for a file of rejects; None: it is no text
 
 
-class Events(Iterator[ChangeEvent]):
-    """The events of a file. `next()` raises BadRecord for a record that cannot be read, and may be called again."""
+class Unfit(Exception):
+    """A record that cannot be read; the text is the reason."""
 
-    def __init__(self, found: Iterator[ChangeEvent | BadRecord]) -> None:
-        self._found = found
 
-    def __next__(self) -> ChangeEvent:
-        event = next(self._found)
-        if isinstance(event, BadRecord):
-            raise event
-        return event
+def unix_time(text: str) -> int:
+    """The microseconds since 1970 of a timestamp; PgError."""
+    return int(read_text(text, oids.TIMESTAMPTZ)) - UNIX_EPOCH_USECS
+
+
+def told_time(text: Any) -> int | None:
+    """The same of a text that a record has; None: it has none. Unfit: it is no timestamp."""
+    try:
+        return unix_time(text) if isinstance(text, str) else None
+    except PgError as problem:
+        raise Unfit(problem.message) from None
 
 
 @frozen
@@ -118,18 +136,26 @@ class EventBlock:
 NO_TIME = -(1 << 63)
 
 
-class Blocks(Iterator["EventBlock | ChangeEvent"]):
-    """The events of a file in its order, as blocks where they can be columns and one by one where they cannot.
-    `next()` raises BadRecord as that of Events does."""
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 
-    def __init__(self, found: Iterator[EventBlock | ChangeEvent | BadRecord]) -> None:
+
+class Found(Iterator[Item]):
+    """What a file has, in its order. `next()` raises BadRecord for a record that cannot be read, and may be called
+    again."""
+
+    def __init__(self, found: Iterator[Item | BadRecord]) -> None:
         self._found = found
 
-    def __next__(self) -> EventBlock | ChangeEvent:
-        event = next(self._found)
-        if isinstance(event, BadRecord):
-            raise event
-        return event
+    def __next__(self) -> Item:
+        item = next(self._found)
+        if isinstance(item, BadRecord):
+            raise item
+        return item
+
+
+Events: TypeAlias = Found[ChangeEvent]  # one by one
+Blocks: TypeAlias = "Found[EventBlock | ChangeEvent]"  # as blocks where they can be columns, and one by one
 
 
 class Reader(Protocol):
@@ -197,10 +223,6 @@ def _rows(table: TableEvents) -> Iterator[tuple[Any, ...]]:
 
 
 # --- parallel ---------------------------------------------------------------------------------------------------------
-
-
-Item = TypeVar("Item")
-Made = TypeVar("Made")
 
 
 def first_then_ahead(function: Callable[[Item], Made], items: Iterator[Item]) -> Iterator[Made]:

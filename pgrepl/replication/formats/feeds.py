@@ -22,7 +22,7 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.replication.formats.event import BadRecord, ColumnTypes, EventBlock, RecordPlace, TableEvents
 from pgrepl.replication.formats.json_text import INVALID, array_text, decompressed
-from pgrepl.replication.formats.plain import commit_times, positions
+from pgrepl.replication.formats.plain import coded, commit_times, positions
 from pgrepl.replication.formats.rows import CsvOptions, RowBatch, kind_of, row_batches, taken, with_columns, without_bad
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
 from pgrepl.types import oids
@@ -192,7 +192,7 @@ class _Pairing:
         batch = with_columns(batch, sorted(feed.own() - set(feed.others)))
         if self._waiting is not None:
             batch, self._waiting = _joined(self._waiting, batch), None
-        kinds, bad = _kinds(batch, feed.kind)
+        kinds, bad = coded(batch, feed.kind, lambda word: _KINDS.get(word, -1))
         versions, more = positions(batch, feed.version)
         bad = sorted(bad + more, key=lambda each: each.place.number)
         if bad:
@@ -305,17 +305,3 @@ def _joined(first: RowBatch, second: RowBatch) -> RowBatch:
         {},
         np.zeros(first.count + second.count, bool),
     )
-
-
-def _kinds(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.int64], list[BadRecord]]:
-    known = batch.columns[column].dictionary_encode()
-    words = known.dictionary.to_pylist()
-    codes = np.array([_KINDS.get(word or "", -1) for word in words] + [-1], np.int64)
-    kinds = codes[known.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)]
-    bad = []
-    for at in np.flatnonzero(kinds < 0).tolist():
-        word = batch.columns[column][at].as_py()
-        shown = "it is null" if word is None else f'"{word}"'
-        place = RecordPlace(batch.file, int(batch.number[at]))
-        bad.append(BadRecord(INVALID, f'unrecognized operation in column "{column}": {shown}', place))
-    return kinds, bad

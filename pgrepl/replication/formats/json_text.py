@@ -18,7 +18,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.lazy import pa
@@ -78,39 +78,24 @@ def lines(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
 def read_line(file: BinaryIO, name: str, number: int) -> bytes:
     """The next line with its end; nothing at the end of the file."""
     line = file.readline(MAX_RECORD + 1)
-    if len(line) > MAX_RECORD:
-        raise PgError("54000", f"could not read {name}, record {number}: it is larger than {MAX_RECORD >> 20} MB")
+    check_size(line, name, number)
     return line
+
+
+def check_size(record: bytes | str, name: str, number: int) -> None:
+    if len(record) > MAX_RECORD:
+        raise PgError("54000", f"could not read {name}, record {number}: it is larger than {MAX_RECORD >> 20} MB")
 
 
 # --- decompression ----------------------------------------------------------------------------------------------------
 
 
-def _gzip(file: BinaryIO) -> BinaryIO:
-    return cast(BinaryIO, gzip.GzipFile(fileobj=file))
-
-
-def _bzip2(file: BinaryIO) -> BinaryIO:
-    return cast(BinaryIO, bz2.BZ2File(file))
-
-
-def _xz(file: BinaryIO) -> BinaryIO:
-    return cast(BinaryIO, lzma.LZMAFile(file))
-
-
-def _by_arrow(codec: str) -> Callable[[BinaryIO], BinaryIO]:
-    def opened(file: BinaryIO) -> BinaryIO:
-        return cast(BinaryIO, pa.CompressedInputStream(pa.PythonFile(file, "r"), codec))
-
-    return opened
-
-
-_KINDS: dict[bytes, Callable[[BinaryIO], BinaryIO]] = {
-    b"\x1f\x8b": _gzip,
-    b"BZh": _bzip2,
-    b"\xfd7zXZ\0": _xz,
-    b"\x28\xb5\x2f\xfd": _by_arrow("zstd"),
-    b"\x04\x22\x4d\x18": _by_arrow("lz4"),
+_KINDS: dict[bytes, Callable[[BinaryIO], Any]] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\0": lzma.LZMAFile,
+    b"\x28\xb5\x2f\xfd": lambda file: pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd"),
+    b"\x04\x22\x4d\x18": lambda file: pa.CompressedInputStream(pa.PythonFile(file, "r"), "lz4"),
 }
 
 

@@ -1,20 +1,24 @@
 """JSON lines, CSV and Parquet whose columns are named by options (`op`, `order`, `xid`, `before`, `at` …), and AWS
 DMS's files.
 
-JSON lines without any of these are pgrepl's own (jsonl.py).
+JSON lines without any of these are pgrepl's own, which are written, too: `{"op": "update", "schema": …, "table": …,
+"xid": …, "lsn": …, "at": …, "new": {…}, "old": {…}}`. Values are PostgreSQL's text or null; a transaction stands
+between `begin` and `commit`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.replication.formats.event import (
+    BEGIN,
+    COMMIT,
     NO_TIME,
     BadRecord,
     ChangeEvent,
@@ -23,16 +27,18 @@ from pgrepl.replication.formats.event import (
     RecordPlace,
     TableEvents,
     events_in,
+    unix_time,
 )
-from pgrepl.replication.formats.json_text import INVALID, decompressed
+from pgrepl.replication.formats.json_text import INVALID, decompressed, events, value_text
 from pgrepl.replication.formats.rows import CsvOptions, RowBatch, part_of, row_batches, with_columns, without_bad
+from pgrepl.replication.formats.written import LineWriter, SourceFacts, check_phase, json_line, old_places, texts
+from pgrepl.replication.wire import messages
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
-from pgrepl.replication.wire.messages import TRUNCATE
+from pgrepl.replication.wire.messages import OPERATIONS, TRUNCATE, TruncateMessage, WireTransaction
 from pgrepl.replication.wire.pgoutput import TRUNCATE_TYPE
 from pgrepl.types import oids
-from pgrepl.types.plain import parse_lsn
-from pgrepl.types.text import read_text
-from pgrepl.types.times.dates import UNIX_EPOCH_USECS
+from pgrepl.types.plain import lsn_text, parse_lsn
+from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -44,6 +50,7 @@ WORDS = {
     **dict.fromkeys(("d", "delete", "deleted", "remove", "removed", "-d"), DELETE),
     **dict.fromkeys(("t", "truncate"), TRUNCATE_TYPE),
 }
+KINDS = (*OPERATIONS, BEGIN, COMMIT)
 
 
 @frozen
@@ -70,19 +77,24 @@ def roles_of(options: Mapping[str, str]) -> Roles:
     )  # fmt: skip
 
 
-class PlainBlocks:
-    """Reads rows of one kind of file, or of any (`kind` None)."""
-
-    def __init__(self, kind: str | None, roles: Roles, csv: CsvOptions, types: ColumnTypes | None) -> None:
-        self._kind, self._roles, self._csv, self._types = kind, roles, csv, types
-
-    def blocks(self, file: BinaryIO, name: str) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
-        types = (self._types and self._types(None, None)) or {}
-        for found in row_batches(file, name, self._kind, self._roles.before, self._csv, types):
-            if isinstance(found, BadRecord):
-                yield found
-            else:
-                yield from events_of(found, self._roles)
+def plain_blocks(
+    kind: str,
+    roles: Roles,
+    csv: CsvOptions,
+    types: ColumnTypes | None,
+    file: BinaryIO,
+    name: str,
+    *,
+    op: str | None = None,
+) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
+    """`op`: the column of operations that batches may have or not, in place of the one that the roles name."""
+    declared = (types and types(None, None)) or {}
+    for found in row_batches(file, name, kind, roles.before, csv, declared):
+        if isinstance(found, BadRecord):
+            yield found
+        else:
+            known = roles if op is None else replace(roles, op=op if op in found.columns else None)
+            yield from events_of(found, known)
 
 
 def events_of(batch: RowBatch, roles: Roles) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
@@ -125,18 +137,26 @@ def _with_truncations(
 
 def operations(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.uint8], list[BadRecord]]:
     """The operations by a column's words."""
+    codes, bad = coded(batch, column, lambda word: WORDS.get(word.strip().lower(), -1))
+    return np.maximum(codes, 0).astype(np.uint8), bad
+
+
+def coded(batch: RowBatch, column: str, code: Callable[[str], int]) -> tuple[npt.NDArray[np.int64], list[BadRecord]]:
+    """The codes of the operations in a column, -1 for a word that is none."""
     known = batch.columns[column].dictionary_encode()
     words = known.dictionary.to_pylist()
-    codes = np.array([WORDS.get((word or "").strip().lower(), 0) for word in words] + [0], np.uint8)
-    indices = known.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
-    op: npt.NDArray[np.uint8] = codes[indices]
-    bad = []
-    for at in np.flatnonzero(op == 0).tolist():
-        word = batch.columns[column][at].as_py()
-        shown = "it is null" if word is None else f'"{word}"'
-        place = RecordPlace(batch.file, int(batch.number[at]))
-        bad.append(BadRecord(INVALID, f'unrecognized operation in column "{column}": {shown}', place))
-    return op, bad
+    codes = np.array([code(word or "") for word in words] + [-1], np.int64)
+    found = codes[known.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)]
+    bad = [
+        _bad(batch, at, f'unrecognized operation in column "{column}"', batch.columns[column][at].as_py())
+        for at in np.flatnonzero(found < 0).tolist()
+    ]
+    return found, bad
+
+
+def _bad(batch: RowBatch, at: int, reason: str, text: str | None) -> BadRecord:
+    shown = "it is null" if text is None else f'"{text}"'
+    return BadRecord(INVALID, f"{reason}: {shown}", RecordPlace(batch.file, int(batch.number[at])))
 
 
 def positions(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.int64], list[BadRecord]]:
@@ -154,9 +174,7 @@ def positions(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.int64], list
             found.append(position(text))
         except (PgError, ValueError):
             found.append(-1)
-            shown = "it is null" if text is None else f'"{text}"'
-            reason = f'column "{column}" is no whole number, LSN or timestamp: {shown}'
-            bad.append(BadRecord(INVALID, reason, RecordPlace(batch.file, int(batch.number[at]))))
+            bad.append(_bad(batch, at, f'column "{column}" is no whole number, LSN or timestamp', text))
     return np.array(found, np.int64), bad
 
 
@@ -168,7 +186,7 @@ def position(text: str | None) -> int:
     elif text.count("/") == 1 and "-" not in text:
         number = parse_lsn(text)
     else:
-        number = int(read_text(text, oids.TIMESTAMPTZ)) - UNIX_EPOCH_USECS
+        number = unix_time(text)
     if not 0 <= number < 1 << 63:
         raise ValueError
     return number
@@ -180,7 +198,7 @@ def commit_times(texts: pa.Array) -> npt.NDArray[np.int64]:
     found = []
     for text in [*known.dictionary.to_pylist(), None]:
         try:
-            found.append(NO_TIME if text is None else int(read_text(text, oids.TIMESTAMPTZ)) - UNIX_EPOCH_USECS)
+            found.append(NO_TIME if text is None else unix_time(text))
         except PgError:
             found.append(NO_TIME)
     indices = known.indices.fill_null(len(known.dictionary)).to_numpy(zero_copy_only=False)
@@ -278,7 +296,7 @@ def dms_blocks(
     if not start:
         return
     if start.startswith(b"PAR1"):
-        yield from _dms_rows(opened, name, "parquet", roles, csv, types, op)
+        yield from plain_blocks("parquet", roles, csv, types, opened, name, op=op)
         return
     declared = (types and types(None, None)) or {}
     first_line = [each.strip(b'"').decode(errors="replace") for each in _first_line(start, csv.delimiter)]
@@ -296,7 +314,7 @@ def dms_blocks(
         csv = CsvOptions(csv.delimiter, csv.quote, csv.null, (*front, *names))
     else:
         csv = CsvOptions(csv.delimiter, csv.quote, csv.null)
-    yield from _dms_rows(opened, name, "csv", roles, csv, types, op)
+    yield from plain_blocks("csv", roles, csv, types, opened, name, op=op)
 
 
 def _first_line(start: bytes, delimiter: str) -> list[bytes]:
@@ -308,14 +326,75 @@ def _is_header(first_line: Sequence[str], declared: Collection[str]) -> bool:
     return len(set(first_line)) == len(first_line) and len(first_line) > 1 and set(declared).issuperset(first_line)
 
 
-def _dms_rows(
-    file: BinaryIO, name: str, kind: str, roles: Roles, csv: CsvOptions, types: ColumnTypes | None, op: str
-) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
-    declared = (types and types(None, None)) or {}
-    for found in row_batches(file, name, kind, roles.before, csv, declared):
-        if isinstance(found, BadRecord):
-            yield found
-            continue
-        has_op = op in found.columns
-        known = replace(roles, op=op if has_op else None)
-        yield from events_of(found, known)
+# --- JSON lines of pgrepl ---------------------------------------------------------------------------------------------
+
+
+def is_own(record: Mapping[str, Any]) -> bool:
+    """Whether an object is an event of this form."""
+    op = record.get("op")
+    return op in (BEGIN, COMMIT, TRUNCATE) or (op in KINDS and ("new" in record or "old" in record))
+
+
+class JsonLinesRecords:
+    def __init__(self, types: ColumnTypes | None) -> None:
+        self._types = types
+
+    def events(self, file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
+        for found in events(file, name, self._event, (ValueError, PgError)):
+            yield found if isinstance(found, BadRecord) else found[0]
+
+    def _event(self, record: dict[str, Any], place: RecordPlace) -> ChangeEvent:
+        if not is_own(record):
+            raise ValueError('it has no "op" with "new" or "old"; if its columns are a row, name the others with op=…')
+        kind, schema, table = record["op"], record.get("schema"), record.get("table")
+        types = (self._types and self._types(schema, table)) or {}
+        new = _row(record, "new", types) if kind in (messages.INSERT, messages.UPDATE) else None
+        has_old = kind in (messages.UPDATE, messages.DELETE) and record.get("old") is not None
+        old = _row(record, "old", types) if has_old else None
+        lsn, at = record.get("lsn"), record.get("at")
+        return ChangeEvent(
+            kind,
+            schema,
+            table,
+            new,
+            old,
+            value_text(record.get("xid")),
+            None if lsn is None else parse_lsn(str(lsn)),
+            None if at is None else unix_time(str(at)),
+            place,
+        )
+
+
+def _row(record: Mapping[str, Any], name: str, types: Mapping[str, tuple[int, int]]) -> dict[str, str | None]:
+    row = record.get(name)
+    if not isinstance(row, dict):
+        raise ValueError(f'"{name}" is no object')
+    return {column: value_text(value, types.get(column, (0, -1))[0]) for column, value in row.items()}
+
+
+class JsonLinesWriter(LineWriter):
+    def __init__(self, context: SourceFacts) -> None:
+        self._style = context.style
+
+    def lines(self, transaction: WireTransaction) -> Iterator[bytes]:
+        check_phase(transaction)
+        xid, lsn = str(transaction.xid), lsn_text(transaction.finish_lsn)
+        about = {"xid": xid, "lsn": lsn, "at": write_text(transaction.committed_at, oids.TIMESTAMPTZ, self._style)}
+        yield json_line({"op": BEGIN, **about})
+        for message in transaction.messages:
+            if isinstance(message, TruncateMessage):
+                for relation in message.relations:
+                    names = {"schema": relation.schema, "table": relation.name}
+                    yield json_line({"op": TRUNCATE, **names, "xid": xid, "lsn": lsn})
+                continue
+            relation = message.relation
+            line: dict[str, Any] = {"op": message.operation, "schema": relation.schema, "table": relation.name}
+            line |= {"xid": xid, "lsn": lsn}
+            if message.old is not None:
+                known = {relation.columns[at].name for at in old_places(message)}
+                old = texts(relation, message.old, self._style)
+                line["old"] = {name: text for name, text in old if name in known}
+            if message.new is not None:
+                line["new"] = dict(texts(relation, message.new, self._style))
+            yield json_line(line)
+        yield json_line({"op": COMMIT, **about})

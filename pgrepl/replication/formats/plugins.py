@@ -12,8 +12,8 @@ from struct import error as StructError
 from typing import BinaryIO
 
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, RecordPlace
-from pgrepl.replication.formats.json_text import INVALID, MAX_RECORD, json_problem, read_line
+from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, RecordPlace, Unfit, told_time
+from pgrepl.replication.formats.json_text import INVALID, MAX_RECORD, check_size, json_problem, read_line
 from pgrepl.replication.wire import pgoutput
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UNCHANGED, UPDATE, SentColumn, SentRelation
 from pgrepl.replication.wire.pgoutput import (
@@ -34,13 +34,12 @@ from pgrepl.replication.wire.pgoutput import (
     ProtocolError,
 )
 from pgrepl.replication.wire.pgoutput_read import read_relation, read_truncated, read_tuple, tuple_end
-from pgrepl.replication.wire.text import WIRE_STYLE
-from pgrepl.types import oids
+from pgrepl.replication.wire.values import WIRE_STYLE
 from pgrepl.types.binary import receives
 from pgrepl.types.binary_scalars import BinaryMessage
 from pgrepl.types.names import format_type
 from pgrepl.types.plain import parse_lsn
-from pgrepl.types.text import read_text, write_text
+from pgrepl.types.text import write_text
 from pgrepl.types.times.dates import UNIX_EPOCH_USECS
 
 _FRONT = re.compile(r"([0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8})\|(\d+)\|")
@@ -65,10 +64,6 @@ class _Cut(Exception):
     """The record goes on in the next line."""
 
 
-class _Unfit(Exception):
-    """A record that cannot be read; the text is the reason."""
-
-
 def test_decoding_events(file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
     number = 0
     xid: str | None = None
@@ -88,7 +83,7 @@ def test_decoding_events(file: BinaryIO, name: str) -> Iterator[ChangeEvent | Ba
                     number += more.count(b"\n")
                     continue
                 yield BadRecord(INVALID, "a quoted value has no end", place, record=record)
-            except _Unfit as problem:
+            except Unfit as problem:
                 yield BadRecord(INVALID, str(problem), place, record=record)
             except UnicodeDecodeError as problem:
                 yield BadRecord("22021", json_problem(problem), place, record=record)
@@ -123,40 +118,30 @@ def _events(text: str, xid: str | None, place: RecordPlace) -> Iterator[ChangeEv
     if begin is not None:
         yield ChangeEvent(BEGIN, None, None, None, None, begin[1] or xid, lsn, None, place)
     elif commit is not None:
-        yield ChangeEvent(COMMIT, None, None, None, None, commit[1] or xid, lsn, _time(commit[2]), place)
+        yield ChangeEvent(COMMIT, None, None, None, None, commit[1] or xid, lsn, told_time(commit[2]), place)
     elif text.startswith("table "):
         yield from _of_table(text, xid, lsn, place)
     elif text.startswith(("message: ", "streaming message: ")):
         _skip_message(text)
     elif text.startswith(("PREPARE TRANSACTION ", "COMMIT PREPARED ", "ROLLBACK PREPARED ")):
-        raise PgError(
-            "0A000", f"could not read {place.file}, record {place.number}: prepared transactions are not supported",
-            hint="Create the slot without two_phase.",
-        )  # fmt: skip
+        raise _unsupported(place, "prepared transactions are", "Create the slot without two_phase.")
     elif text.startswith(
         ("opening a streamed", "closing a streamed", "streaming ", "committing streamed", "aborting ")
     ):
-        raise PgError(
-            "0A000", f"could not read {place.file}, record {place.number}: streamed transactions are not supported",
-            hint="Read from the slot without stream-changes.",
-        )  # fmt: skip
+        raise _unsupported(place, "streamed transactions are", "Read from the slot without stream-changes.")
     else:
-        raise _Unfit("it is no line of test_decoding")
+        raise Unfit("it is no line of test_decoding")
 
 
-def _time(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return int(read_text(text, oids.TIMESTAMPTZ)) - UNIX_EPOCH_USECS
-    except PgError as problem:
-        raise _Unfit(problem.message) from None
+def _unsupported(place: RecordPlace, what: str, hint: str) -> PgError:
+    message = f"could not read {place.file}, record {place.number}: {what} not supported"
+    return PgError(_UNSUPPORTED, message, hint=hint)
 
 
 def _skip_message(text: str) -> None:
     found = _MESSAGE.match(text)
     if found is None:
-        raise _Unfit("it is no line of test_decoding")
+        raise Unfit("it is no line of test_decoding")
     if len(text[found.end() :].encode()) < int(found[1]) and found[0].endswith("content:"):
         raise _Cut
 
@@ -166,11 +151,11 @@ def _of_table(text: str, xid: str | None, lsn: int | None, place: RecordPlace) -
     if head is None:
         if text.count('"') % 2:
             raise _Cut  # a name has a line feed in it
-        raise _Unfit("it is no line of test_decoding")
+        raise Unfit("it is no line of test_decoding")
     names = [(_unquoted(found[1]), _unquoted(found[2])) for found in _NAME.finditer(head[1])]
     kind = _KINDS_BY_WORD.get(head[2])
     if kind is None:
-        raise _Unfit(f"unrecognized operation {head[2]}")
+        raise Unfit(f"unrecognized operation {head[2]}")
     if kind == TRUNCATE:
         for schema, table in names:
             yield ChangeEvent(TRUNCATE, schema, table, None, None, xid, lsn, None, place)
@@ -182,7 +167,7 @@ def _of_table(text: str, xid: str | None, lsn: int | None, place: RecordPlace) -
     if kind == UPDATE and text.startswith(_OLD_KEY, at):
         old, at = _text_row(text, at + len(_OLD_KEY))
         if not text.startswith(_NEW_TUPLE, at):
-            raise _Unfit("new-tuple is missing")
+            raise Unfit("new-tuple is missing")
         at += len(_NEW_TUPLE)
     if text.startswith(_NO_TUPLE, at):
         at += len(_NO_TUPLE)
@@ -190,9 +175,9 @@ def _of_table(text: str, xid: str | None, lsn: int | None, place: RecordPlace) -
         row, at = _text_row(text, at)
         new, old = (None, row) if kind == DELETE else (row, old)
     if at != len(text):
-        raise _Unfit(f"unexpected text at character {at + 1}")
+        raise Unfit(f"unexpected text at character {at + 1}")
     if kind != DELETE and new is None:
-        raise _Unfit("it has no row")
+        raise Unfit("it has no row")
     yield ChangeEvent(kind, schema, table, new, old, xid, lsn, None, place)
 
 
@@ -204,7 +189,7 @@ def _text_row(text: str, at: int) -> tuple[Row, int]:
         if column is None:
             if '"' in text[at:]:
                 raise _Cut
-            raise _Unfit(f"a column is expected at character {at + 1}")
+            raise Unfit(f"a column is expected at character {at + 1}")
         at = column.end()
         value = _LITERAL.match(text, at)
         if value is not None:
@@ -214,7 +199,7 @@ def _text_row(text: str, at: int) -> tuple[Row, int]:
         else:
             value = _BARE.match(text, at)
             if value is None:
-                raise _Unfit(f"a value is expected at character {at + 1}")
+                raise Unfit(f"a value is expected at character {at + 1}")
             if value[0] != _UNCHANGED:
                 row[_unquoted(column[1])] = None if value[0] == "null" else value[0]
         at = value.end()
@@ -258,7 +243,8 @@ def pgoutput_events(file: BinaryIO, name: str) -> Iterator[ChangeEvent]:
                 yield ChangeEvent(COMMIT, None, None, None, None, xid, lsn, _unix(when), place)
                 xid = at = None
             elif kind == TRUNCATE_TYPE:
-                for relation in _truncated(message, relations, place):
+                for relid in read_truncated(message)[0]:
+                    relation = _relation(relid, relations, place)
                     yield ChangeEvent(TRUNCATE, relation.schema, relation.name, None, None, xid, None, at, place)
         except UnicodeDecodeError:
             raise _invalid(place, "it is no UTF-8") from None
@@ -299,9 +285,7 @@ def _messages(file: BinaryIO, name: str) -> Iterator[tuple[RecordPlace, bytes]]:
         elif ended:
             return
         data, at = data[at:], 0
-        if len(data) > MAX_RECORD:
-            raise PgError("54000", f"could not read {name}, record {number + 1}: it is larger than "
-                                   f"{MAX_RECORD >> 20} MB")  # fmt: skip
+        check_size(data, name, number + 1)
         piece = file.read(max(_PIECE, len(data)))
         ended = not piece
         data += piece
@@ -334,15 +318,10 @@ def _end(data: bytes, at: int, place: RecordPlace) -> int:
         end = _text_end(data, at + pgoutput.MESSAGE.size)
         return end + UINT32.size + int(UINT32.unpack_from(data, end)[0])
     if kind in _STREAMED:
-        raise PgError(
-            "0A000", f"could not read {place.file}, record {place.number}: streamed transactions are not supported",
-            hint="Run pg_recvlogical without -o streaming.",
-        )  # fmt: skip
+        raise _unsupported(place, "streamed transactions are", "Run pg_recvlogical without -o streaming.")
     if kind in _TWO_PHASE:
-        raise PgError(
-            "0A000", f"could not read {place.file}, record {place.number}: prepared transactions are not supported",
-            hint="Run pg_recvlogical without --two-phase and -o two_phase.",
-        )  # fmt: skip
+        hint = "Run pg_recvlogical without --two-phase and -o two_phase."
+        raise _unsupported(place, "prepared transactions are", hint)
     raise _invalid(place, f"invalid logical replication message type 0x{kind:02x}")
 
 
@@ -360,11 +339,6 @@ def _relation(relid: int, relations: dict[int, SentRelation], place: RecordPlace
     if relid not in relations:
         raise _invalid(place, f"no relation map entry for remote relation ID {relid}")
     return relations[relid]
-
-
-def _truncated(message: bytes, relations: dict[int, SentRelation], place: RecordPlace) -> list[SentRelation]:
-    relids, _ = read_truncated(message)
-    return [_relation(relid, relations, place) for relid in relids]
 
 
 def _change(
@@ -404,9 +378,5 @@ def _binary(value: bytes, column: SentColumn, place: RecordPlace) -> str:
     except PgError as error:
         if error.sqlstate != _UNSUPPORTED:
             raise _invalid(place, f'column "{column.name}": {error.message}') from None
-    raise PgError(
-        _UNSUPPORTED,
-        f"could not read {place.file}, record {place.number}: the binary format of type "
-        f'{format_type(column.type)} of column "{column.name}" is not supported',
-        hint="Run pg_recvlogical without -o binary.",
-    )
+    what = f'the binary format of type {format_type(column.type)} of column "{column.name}" is'
+    raise _unsupported(place, what, "Run pg_recvlogical without -o binary.")

@@ -21,12 +21,12 @@ from pgrepl.replication.formats.event import (
     ColumnTypes,
     EventBlock,
     Events,
+    Found,
     KnownTypes,
     Reader,
     one_by_one,
 )
-from pgrepl.replication.formats.jsonl import JsonLinesRecords, JsonLinesWriter
-from pgrepl.replication.formats.plain import PlainBlocks, dms_blocks, roles_of
+from pgrepl.replication.formats.plain import JsonLinesRecords, JsonLinesWriter, dms_blocks, plain_blocks, roles_of
 from pgrepl.replication.formats.rows import csv_options
 from pgrepl.replication.formats.wal2json import Wal2jsonRecords, Wal2jsonWriter
 from pgrepl.replication.formats.written import LineWriter, SourceFacts
@@ -68,17 +68,17 @@ class _Reader:
     has_lines: Callable[[bytes], bool] = bool  # by the first bytes: do its lines mean the same without the others?
 
     def read(self, file: BinaryIO, name: str) -> Events:
-        return Events(self.records(file, name))
+        return Found(self.records(file, name))
 
     def blocks(self, file: BinaryIO, name: str) -> Blocks:
-        return Blocks((self.columns or self.records)(file, name))
+        return Found((self.columns or self.records)(file, name))
 
     def is_divisible(self, start: bytes) -> bool:
         return self.lines is not None and self.has_lines(start)
 
     def some_lines(self, file: BinaryIO, name: str) -> Blocks:
         assert self.lines is not None, "the file is divisible"
-        return Blocks(self.lines(file, name))
+        return Found(self.lines(file, name))
 
 
 def reader(name: str, options: Mapping[str, str] | None = None, types: ColumnTypes | None = None) -> Reader:
@@ -120,14 +120,6 @@ def _wal2json(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> 
     return _Reader(made.events, None, made.lines, made.has_lines)
 
 
-def _test_decoding(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
-    return _Reader(plugins.test_decoding_events)
-
-
-def _pgoutput(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
-    return _Reader(plugins.pgoutput_events)
-
-
 def _maxwell(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
     events = MaxwellRecords(types).events
     return _Reader(events, None, events, _is_object)
@@ -141,7 +133,7 @@ def _plain(kind: str, options: Mapping[str, str], types: ColumnTypes | None) -> 
     if kind == "jsonl" and not options:
         events = JsonLinesRecords(types).events
         return _Reader(events, None, events, _is_object)
-    blocks = PlainBlocks(kind, roles_of(options), csv_options(options), types).blocks
+    blocks = partial(plain_blocks, kind, roles_of(options), csv_options(options), types)
     found = _by_columns(blocks)
     return replace(found, lines=blocks, has_lines=_is_object) if kind == "jsonl" else found
 
@@ -159,8 +151,8 @@ def _feed(kind: str, options: Mapping[str, str], types: ColumnTypes | None) -> R
 _READERS: dict[str, Callable[[str, Mapping[str, str], ColumnTypes | None], Reader]] = {
     "debezium": _debezium,
     "wal2json": _wal2json,
-    "test_decoding": _test_decoding,
-    "pgoutput": _pgoutput,
+    "test_decoding": lambda *_: _Reader(plugins.test_decoding_events),
+    "pgoutput": lambda *_: _Reader(plugins.pgoutput_events),
     "maxwell": _maxwell,
     "dms": _dms,
     "delta": _feed,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -69,17 +69,10 @@ def csv_options(options: Mapping[str, str]) -> CsvOptions:
 
 
 def row_batches(
-    file: BinaryIO,
-    name: str,
-    kind: str | None,
-    before: str | None,
-    csv: CsvOptions,
-    types: Mapping[str, tuple[int, int]],
+    file: BinaryIO, name: str, kind: str, before: str | None, csv: CsvOptions, types: Mapping[str, tuple[int, int]]
 ) -> Iterator[RowBatch | BadRecord]:
-    """The batches of a file. `kind` is csv, jsonl or parquet; None: its first bytes tell. `before`: where old rows
-    are."""
+    """The batches of a file. `kind` is csv, jsonl or parquet. `before`: where old rows are."""
     opened = decompressed(file, name)
-    kind = kind or kind_of(opened)
     if kind == "parquet":
         return _parquet(opened, name, before, types)
     if kind == "jsonl":
@@ -235,28 +228,20 @@ def without_bad(batch: RowBatch, bad: Sequence[BadRecord]) -> Iterator[RowBatch 
 
 
 def part_of(batch: RowBatch, start: int, end: int) -> RowBatch:
-    return RowBatch(
-        batch.file,
-        batch.number[start:end],
-        {name: array[start:end] for name, array in batch.columns.items()},
-        {name: flags[start:end] for name, flags in batch.unsent.items()},
-        {name: array[start:end] for name, array in batch.old.items()},
-        batch.has_old[start:end],
-        batch.is_json,
-    )
+    return _picked(batch, lambda each: each[start:end])
 
 
 def taken(batch: RowBatch, places: npt.NDArray[np.int64]) -> RowBatch:
     """Some rows of a batch, in the given order."""
-    return RowBatch(
-        batch.file,
-        batch.number[places],
-        {name: array.take(places) for name, array in batch.columns.items()},
-        {name: flags[places] for name, flags in batch.unsent.items()},
-        {name: array.take(places) for name, array in batch.old.items()},
-        batch.has_old[places],
-        batch.is_json,
-    )
+    return _picked(batch, lambda each: each.take(places))
+
+
+def _picked(batch: RowBatch, pick: Callable[[Any], Any]) -> RowBatch:
+    """`pick`: takes some values of an array, be it numpy's or Arrow's."""
+    columns, unsent, old = [
+        {name: pick(each) for name, each in those.items()} for those in (batch.columns, batch.unsent, batch.old)
+    ]
+    return RowBatch(batch.file, pick(batch.number), columns, unsent, old, pick(batch.has_old), batch.is_json)
 
 
 # --- JSON lines -------------------------------------------------------------------------------------------------------

@@ -13,19 +13,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, ColumnTypes, RecordPlace
+from pgrepl.replication.formats.event import (
+    BEGIN,
+    COMMIT,
+    BadRecord,
+    ChangeEvent,
+    ColumnTypes,
+    RecordPlace,
+    Unfit,
+    told_time,
+)
 from pgrepl.replication.formats.json_text import (
     INVALID,
     INVALID_BYTES,
-    MAX_RECORD,
     Number,
+    check_size,
     decompressed,
     events,
     json_problem,
     raw_json,
     value_text,
 )
-from pgrepl.replication.formats.written import SourceFacts, check_phase, json_line, old_places, parsed
+from pgrepl.replication.formats.written import LineWriter, SourceFacts, check_phase, json_line, old_places
 from pgrepl.replication.wire.messages import (
     DELETE,
     INSERT,
@@ -41,8 +50,7 @@ from pgrepl.types import oids
 from pgrepl.types.input_checks import invalid_utf8, not_text
 from pgrepl.types.names import format_type
 from pgrepl.types.plain import lsn_text, parse_lsn
-from pgrepl.types.text import read_text, write_text
-from pgrepl.types.times.dates import UNIX_EPOCH_USECS
+from pgrepl.types.text import write_text
 
 _OBJECT = re.compile(r"^\s*(?:null\s*)*\{", re.MULTILINE)
 _NAME = re.compile(r'\s*,?\s*"(\w+)"\s*:\s*')
@@ -52,10 +60,6 @@ _ACTIONS = {"I": INSERT, "U": UPDATE, "D": DELETE, "T": TRUNCATE}
 _KINDS = {"insert": INSERT, "update": UPDATE, "delete": DELETE, "truncate": TRUNCATE}
 
 Row = Mapping[str, "str | None"]
-
-
-class Unfit(Exception):
-    """A record that lacks something; the text is the reason."""
 
 
 class InvalidText(Unfit):
@@ -224,16 +228,7 @@ def _about(record: Mapping[str, Any], lsn_name: str) -> tuple[str | None, int | 
         found = parse_lsn(lsn) if isinstance(lsn, str) else None
     except PgError as problem:
         raise Unfit(problem.message) from None
-    return value_text(xid), found, _time(record.get("timestamp"))
-
-
-def _time(text: Any) -> int | None:
-    if not isinstance(text, str):
-        return None
-    try:
-        return int(read_text(text, oids.TIMESTAMPTZ)) - UNIX_EPOCH_USECS
-    except PgError as problem:
-        raise Unfit(problem.message) from None
+    return value_text(xid), found, told_time(record.get("timestamp"))
 
 
 def _table(record: Mapping[str, Any]) -> str:
@@ -323,8 +318,9 @@ class _JsonStream:
                 continue
             start, self._at = self._at, end
             self._line += self._text.count("\n", start, end)
-            if not self._is_utf8:
-                _check_utf8(self._text[start:end], found)
+            wrong = None if self._is_utf8 else invalid_utf8(self._text[start:end])
+            if wrong is not None:
+                raise InvalidText(wrong.message, found)
             return found
 
     def skip_line(self) -> None:
@@ -350,10 +346,7 @@ class _JsonStream:
         if self._ended:
             return False
         kept = self._text[self._at :]
-        if len(kept) > MAX_RECORD:
-            place = self.place()
-            raise PgError("54000", f"could not read {place.file}, record {place.number}: it is larger than "
-                                   f"{MAX_RECORD >> 20} MB")  # fmt: skip
+        check_size(kept, self._name, self._line)
         piece = self._file.read(max(self._PIECE, len(kept)))
         self._ended = not piece
         text = self._decoder.decode(piece, final=self._ended)
@@ -362,18 +355,12 @@ class _JsonStream:
         return True
 
 
-def _check_utf8(text: str, found: Any) -> None:
-    problem = invalid_utf8(text)
-    if problem is not None:
-        raise InvalidText(problem.message, found)
-
-
 _LETTERS = {INSERT: "I", UPDATE: "U", DELETE: "D"}
 _NUMBERS = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC})
 _NUMBER = re.compile(r"-?\d[\d.]*(e[+-]?\d+)?\Z")
 
 
-class Wal2jsonWriter:
+class Wal2jsonWriter(LineWriter):
     def __init__(self, context: SourceFacts) -> None:
         self._style = context.style
 
@@ -426,9 +413,3 @@ class Wal2jsonWriter:
         if typoid == oids.BOOL:
             return text == "t"
         return text[2:] if typoid == oids.BYTEA else text
-
-    def position(self, line: bytes) -> int | None:
-        try:
-            return parse_lsn(str(parsed(line).get("lsn")))
-        except PgError:
-            return None

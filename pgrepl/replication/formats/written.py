@@ -19,6 +19,7 @@ from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.ground.frozen import frozen
 from pgrepl.replication.formats.json_text import Number, encode_string
 from pgrepl.replication.wire.messages import UNCHANGED, Message, Row, SentRelation, WireTransaction
+from pgrepl.types.plain import parse_lsn
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
 from pgrepl.types.times.dates import UNIX_EPOCH_USECS
@@ -42,6 +43,10 @@ class LineWriter(Protocol):
 
     def position(self, line: bytes) -> int | None:
         """The LSN of the commit that a line of this format belongs to; None: it is no such line."""
+        try:
+            return parse_lsn(str(parsed(line).get("lsn")))
+        except PgError:
+            return None
 
 
 def check_phase(transaction: WireTransaction) -> None:

@@ -2,9 +2,9 @@
 
     protocol.py           a publisher and its parts: catalog, slots, stream, copies
     slots.py              replication slots; senders.py: their walsenders; standby_slots.py: positions of standbys
-    plan.py               for one table of one snapshot: the published operations, filters, columns, name, identity
-    row_filter.py         the message that a change becomes under such a plan, for rows and for columns
-    tables.py             a published table as statements, and its rows to copy
+    plan.py               for one table of one snapshot: the published operations, filters, columns, name, identity;
+                          the message that a change becomes under such a plan, for rows and for columns
+    tables.py             a published table as statements, and its rows to copy or to compare
     lake/                 a database of an instance as a publisher
     postgres/             a PostgreSQL server as a publisher
     files/                files of changes, of tables that a database declares

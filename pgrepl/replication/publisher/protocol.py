@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.catalog.store import tables
     from pgrepl.engine.choice import Choice
-    from pgrepl.replication.publisher.comparing import Comparing
     from pgrepl.replication.publisher.definitions import ToldEnum, ToldTable
+    from pgrepl.replication.publisher.tables import Comparing
 
 
 class PublisherError(Exception):

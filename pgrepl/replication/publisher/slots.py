@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
-
+from datetime import datetime
+from datetime import timedelta
+from datetime import timezone
 from pgrepl.catalog.facts.roles import has_attribute
 from pgrepl.catalog.locks.lock_file import is_alive
 from pgrepl.catalog.session import statistics
@@ -20,14 +20,22 @@ from pgrepl.catalog.session.context import in_recovery
 from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.session.parameters import check_slot_name
 from pgrepl.catalog.store import tables
-from pgrepl.catalog.store.store import delete, insert, one, rows, update
-from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.catalog.store.store import delete
+from pgrepl.catalog.store.store import insert
+from pgrepl.catalog.store.store import one
+from pgrepl.catalog.store.store import rows
+from pgrepl.catalog.store.store import update
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.errors import unsupported
 from pgrepl.replication.publisher import senders
 from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.types.plain import lsn_text
+from typing import Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
+
 
 PLUGIN = "pgoutput"
 TEXT_PLUGIN = "test_decoding"
@@ -182,7 +190,6 @@ def create_slot(
         slot_type="logical",
         datoid=session.database_oid,
         temporary=temporary,
-        active_pid=session.pid if temporary else None,
         restart_lsn=start,
         confirmed_flush_lsn=start,
         two_phase=two_phase,
@@ -192,13 +199,15 @@ def create_slot(
     )
 
 
-def insert_slot(session: Session, name: str, **values: object) -> tables.pg_replication_slot:
+def insert_slot(session: Session, name: str, *, temporary: bool, **values: object) -> tables.pg_replication_slot:
     insert(
         session,
         tables.pg_replication_slot,
         slot_name=name,
+        temporary=temporary,
+        active_pid=session.pid if temporary else None,
         synced=False,
-        inactive_since=None if values["active_pid"] else datetime.now(timezone.utc).isoformat(),
+        inactive_since=None if temporary else datetime.now(timezone.utc).isoformat(),
         conflicting=False,
         invalidation_reason=None,
         wal_status="reserved" if values["restart_lsn"] else None,
@@ -238,7 +247,6 @@ def copy_slot(
         slot_type="logical",
         datoid=row.datoid,
         temporary=kept,
-        active_pid=session.pid if kept else None,
         restart_lsn=row.restart_lsn,
         confirmed_flush_lsn=row.confirmed_flush_lsn,
         two_phase=False,

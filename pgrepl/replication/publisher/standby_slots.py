@@ -1,8 +1,8 @@
 """The slots of standbys: their positions, for the subscribers that must not get ahead of them.
 
 PostgreSQL's standbys receive WAL through physical replication slots. Here such a slot keeps nothing, as a standby
-copies what it needs; it only has the standby's position (standby/ moves it). Subscriptions that fail over wait for the
-slots that synchronized_standby_slots names.
+copies what it needs; it only has the standby's position (standby.py moves it). Subscriptions that fail over wait for
+the slots that synchronized_standby_slots names.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ def create_physical_slot(session: Session, name: str, *, reserve: bool) -> table
         slot_type="physical",
         datoid=None,
         temporary=False,
-        active_pid=None,
         restart_lsn=current_lsn(session) if reserve else None,
         confirmed_flush_lsn=None,
         two_phase=False,

@@ -1,4 +1,5 @@
-"""A published table: as statements that make it at a subscriber, and as rows to copy, whole or by ranges of its key.
+"""A published table: as statements that make it at a subscriber, as rows to copy, whole or by ranges of its key, and as
+rows at one LSN, to compare (replication/comparison).
 
 It comes with published columns, NOT NULL, key, replica identity, partitions where rows are published by them, and its
 types. A type that cannot be made here becomes text.
@@ -7,22 +8,33 @@ types. A type that cannot be made here becomes text.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator
+import threading
+import time
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
-
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.replication.wire.batch import SparkCopyRows
-from pgrepl.replication.wire.messages import Row, SentRelation
-from pgrepl.replication.wire.text import WIRE_STYLE
-from pgrepl.sql.keywords import quote_identifier, quote_qualified
+from pgrepl.replication.wire.messages import Row
+from pgrepl.replication.wire.messages import SentRelation
+from pgrepl.replication.wire.values import WIRE_STYLE
+from pgrepl.sql.keywords import quote_identifier
+from pgrepl.sql.keywords import quote_qualified
 from pgrepl.types import oids
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.lake.forms import form
 from pgrepl.types.names import format_type
 from pgrepl.types.oids import FIRST_USER_OID
-from pgrepl.types.text import read_text, reader
+from pgrepl.types.text import read_text
+from pgrepl.types.text import reader
+from typing import Any
+from typing import Protocol
+from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 if TYPE_CHECKING:
     from pgrepl.catalog.facts.relation import Relation
@@ -30,6 +42,11 @@ if TYPE_CHECKING:
     from pgrepl.engine.run_kernels import KernelSource
     from pgrepl.replication.publisher.definitions import ToldTable
     from pgrepl.rows.staged import StagedRows
+
+
+_XIDS = 1 << 32  # as many as the stream tells apart
+CountRows: TypeAlias = "Callable[[int, int], None]"  # counts more rows and their bytes
+BeginCount: TypeAlias = "Callable[[], CountRows]"  # begins to count from zero
 
 
 @frozen
@@ -202,7 +219,6 @@ READ: dict[int, Callable[[str], Any]] = {
     **dict.fromkeys((oids.TEXT, oids.VARCHAR, oids.UUID, oids.BYTEA), str.encode),  # of text by COLLATE "C"
     **{type: _reader(type) for type in (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ)},
 }
-_XIDS = 1 << 32  # as many as the stream tells apart
 
 
 def is_ordered(type: int) -> bool:
@@ -261,16 +277,21 @@ class KeyRange:
     upper: Bound | None
     snapshot: Snapshot | None = None
 
+    @classmethod
+    def read(cls, lower: str | None, upper: str | None, snapshot: str | None = None) -> KeyRange:
+        first, last = [None if end is None else Bound.read(end) for end in (lower, upper)]
+        return cls(first, last, None if snapshot is None else Snapshot.read(snapshot))
+
+    def texts(self) -> list[str | None]:
+        """The bounds as `read` takes them."""
+        return [None if end is None else end.text() for end in (self.lower, self.upper)]
+
     @property
     def is_one_key(self) -> bool:
         return self.lower is not None and self.upper is not None and self.lower.key == self.upper.key
 
 
 # --- table copy -------------------------------------------------------------------------------------------------------
-
-
-CountRows: TypeAlias = "Callable[[int, int], None]"  # counts more rows and their bytes
-BeginCount: TypeAlias = "Callable[[], CountRows]"  # begins to count from zero
 
 
 class DirectRows(Protocol):
@@ -324,3 +345,110 @@ class Undivided:
     """A large table that is copied as a whole, and why."""
 
     reason: str
+
+
+# --- rows at one LSN --------------------------------------------------------------------------------------------------
+
+
+@frozen
+class HashedPiece:
+    """The number of rows of a piece, and the sum of their hashes."""
+
+    number: int
+    count: int
+    total: int
+
+
+class HashingServer(Protocol):
+    """A table of a server, which hashes its rows itself. `hash`: the expression for a row's."""
+
+    def identifier(self, name: str) -> str: ...
+
+    def divide(self, key: Sequence[str], size: int) -> list[KeyRange] | None:
+        """Ranges of a key with about so many rows each; None: its index does not give them quickly."""
+
+    def digests_of_ranges(self, hash: str, wanted: Sequence[tuple[int, KeyRange]]) -> Iterator[HashedPiece]:
+        """Those of some ranges, with their numbers, in any order: one query each."""
+
+    def digests_by_bits(self, hash: str, mask: int) -> Iterator[HashedPiece]:
+        """Those of all rows, by some bits of their hashes: one query."""
+
+    def rows_of_ranges(self, hash: str, wanted: Sequence[KeyRange]) -> Iterator[tuple[int, tuple[str | None, ...]]]:
+        """The hashes and the texts of the rows of some ranges."""
+
+    def rows_by_bits(
+        self, hash: str, mask: int, wanted: Sequence[int]
+    ) -> Iterator[tuple[int, tuple[str | None, ...]]]: ...
+
+    def stop(self) -> None:
+        """End what the server computes, for good; called from another thread."""
+        ...
+
+
+class TableAtLsn(Protocol):
+    """The published rows of a table at one LSN, each as texts of the relation's columns. One of `server` and `lake` is
+    there."""
+
+    relation: SentRelation  # with all values as text
+    sent: SentRelation  # with the types of its columns; a server's is `relation`
+    key: tuple[str, ...]  # the replica identity's columns; none: it is the whole row, or nothing
+    estimate: int  # about how many rows there are
+    server: HashingServer | None  # None: its rows are in a lake, or the server hashes in another way
+
+    def sources(self) -> list[KernelSource]:
+        """The rows for kernels, if they are in a lake; Declined."""
+
+    def texts(self) -> Iterator[tuple[str | None, ...]]:
+        """All rows."""
+
+
+class TablesAtLsn(Protocol):
+    """Everything that finishes before `lsn`."""
+
+    lsn: int
+
+    def table(self, schema: str, name: str, publications: Sequence[str]) -> TableAtLsn: ...
+
+    def close(self) -> None: ...
+
+
+@frozen
+class Limits:
+    """What a server may be asked to bear. `timeout`: seconds for which open transactions are waited for."""
+
+    connections: int
+    rows_per_second: int | None
+    timeout: float
+
+
+class Comparing(Protocol):
+    """What a publisher can be asked for a comparison."""
+
+    knows_past: bool  # whether tables can be read as of any LSN, or only as they are now
+
+    def begin(self, lsn: int, limits: Limits, slot: str = "") -> TablesAtLsn:
+        """The tables as of `lsn`, or as of now. `slot`: one that is made there, and stays."""
+
+
+class Pace:
+    """Holds a server's readers to so many rows a second together."""
+
+    def __init__(self, rows_per_second: int | None) -> None:
+        self._rate = rows_per_second
+        self._free = time.monotonic()  # when the next rows may be read
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+
+    def stop(self) -> None:
+        """Nobody waits any more."""
+        self._over.set()
+
+    def read(self, rows: int) -> None:
+        """Wait until as many rows may be read as have been."""
+        if not self._rate:
+            return
+        with self._lock:
+            now = time.monotonic()
+            self._free = max(self._free, now) + rows / self._rate
+            wait = self._free - now
+        self._over.wait(wait)

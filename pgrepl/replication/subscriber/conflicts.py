@@ -29,12 +29,13 @@ from pgrepl.expr.functions.documents.json_making import to_jsonb_tree
 from pgrepl.expr.functions.registry import Call, Context
 from pgrepl.ground.errors import Declined, PgError, Report
 from pgrepl.ground.frozen import frozen
+from pgrepl.lake.changes.history import snapshots
+from pgrepl.lake.read.extent import table_rows
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.origins import origin_or_none
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.target import TargetTable
 from pgrepl.replication.subscriber.lease import CONFLICTS
-from pgrepl.replication.subscriber.row_origins import RowOrigin
 from pgrepl.replication.wire.messages import DELETE, INSERT, UNCHANGED, Message, TruncateMessage, WireTransaction
 from pgrepl.replication.wire.values import as_text
 from pgrepl.rows.foreign.key import index_key, row_text
@@ -44,6 +45,8 @@ from pgrepl.types.text import reader, write_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.data_file import RowPlace
+    from pgrepl.lake.table import LakeTable
     from pgrepl.rows.unique import UniqueIndex
 
 Row = Sequence[Any]
@@ -411,3 +414,54 @@ def settle(session: Session, subid: int, finish_lsn: int) -> None:
     for row in rows(session, tables.pgrepl_conflict, subid=subid, state=tuple(_ENDS)):
         if row.finish_lsn <= finish_lsn:
             update(session, tables.pgrepl_conflict, {"id": row.id}, state=_ENDS[row.state])
+
+
+# --- where rows come from ---------------------------------------------------------------------------------------------
+
+
+@frozen
+class RowOrigin:
+    """`name` None: the row was written here."""
+
+    name: str | None
+    xid: int
+    at: int  # microseconds
+
+
+@frozen
+class Foreign:
+    """The files, and the inlined rows, that another origin than one's own has written, with their snapshots."""
+
+    files: dict[int, RowOrigin]
+    inlined: dict[int, RowOrigin]
+
+    def of(self, place: RowPlace) -> RowOrigin | None:
+        return self.inlined.get(place.row) if place.file is None else self.files.get(place.file)
+
+
+NOBODYS = Foreign({}, {})
+
+
+def foreign_rows(session: Session, table: LakeTable, own: str, snapshot: int) -> Foreign:
+    """What of the table another origin than `own` has written. The subscription has copied its tables, too."""
+    found = table_rows(session, table, snapshot, ())
+    files = {file.data_file_id: file.begin_snapshot for file in found.files if file.partial_max is None}
+    inlined = {row.row_id: row.begin_snapshot for row in found.inlined}
+    known = {number: origin_at(session, table, number) for number in {*files.values(), *inlined.values()}}
+    others = {number: each for number, each in known.items() if each is not None and not is_own(each.name, own)}
+    return Foreign(
+        {file: others[number] for file, number in files.items() if number in others},
+        {row: others[number] for row, number in inlined.items() if number in others},
+    )
+
+
+def is_own(name: str | None, own: str) -> bool:
+    return name is not None and (name == own or name.startswith(f"{own}_"))
+
+
+def origin_at(session: Session, table: LakeTable, number: int) -> RowOrigin | None:
+    """The origin of rows that were written in this snapshot; None: not known."""
+    for each in snapshots(session, number - 1, number):
+        if not each.rearranges(table.table_id):
+            return RowOrigin(each.origin, each.first, each.time)
+    return None

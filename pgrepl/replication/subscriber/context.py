@@ -1,5 +1,5 @@
 """The context of a worker: a session of its own with its settings (InitializeLogRepWorker), its subscription, and the
-kept connection.
+kept connection; and its work in spite of rows that local sessions have locked.
 
 It reads first, without locks. The result is written in one short transaction that begins with `lock`: if another
 session has altered the subscription, moved its origin or taken the lease meanwhile, SubscriptionChanged is raised and
@@ -9,46 +9,61 @@ nothing written.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from threading import Event
-from typing import TYPE_CHECKING
-
-from pgrepl.catalog.facts.roles import is_superuser, role_name
+from contextlib import contextmanager
+from contextlib import suppress
+from functools import partial
+from pgrepl.catalog.facts.roles import is_superuser
+from pgrepl.catalog.facts.roles import role_name
 from pgrepl.catalog.facts.subscription import conninfo_of
-from pgrepl.catalog.session.login import admit, apply_stored_settings
+from pgrepl.catalog.locks.lock_table import LockRequest
+from pgrepl.catalog.session.login import admit
+from pgrepl.catalog.session.login import apply_stored_settings
 from pgrepl.catalog.session.settings import Settings
-from pgrepl.catalog.session.transaction import reading, statement
+from pgrepl.catalog.session.transaction import DimensionsNeeded
+from pgrepl.catalog.session.transaction import LockNeeded
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.session.transaction import statement
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one
 from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.replication.endpoints import ConnectionFailure
-from pgrepl.replication.log import LogOf, ServerLog
-from pgrepl.replication.publisher.protocol import Publisher, PublisherError
-from pgrepl.replication.subscriber import connection, lease, state
+from pgrepl.lake.commit.commit import LockedByOthers
+from pgrepl.replication.conninfo import ConnectionFailure
+from pgrepl.replication.log import LogOf
+from pgrepl.replication.log import ServerLog
+from pgrepl.replication.publisher.protocol import Publisher
+from pgrepl.replication.publisher.protocol import PublisherError
+from pgrepl.replication.subscriber import connection
+from pgrepl.replication.subscriber import lease
+from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.connection import connect
-from pgrepl.replication.subscriber.lease import (
-    CopyProgress,
-    Heartbeat,
-    HeldLease,
-    Observer,
-    SubscriptionChanged,
-    WorkerFailed,
-    WorkerStopped,
-    asking,
-)
+from pgrepl.replication.subscriber.lease import CopyProgress
+from pgrepl.replication.subscriber.lease import Heartbeat
+from pgrepl.replication.subscriber.lease import HeldLease
+from pgrepl.replication.subscriber.lease import Observer
+from pgrepl.replication.subscriber.lease import SubscriptionChanged
+from pgrepl.replication.subscriber.lease import WorkerFailed
+from pgrepl.replication.subscriber.lease import WorkerStopped
+from pgrepl.replication.subscriber.lease import asking
+from threading import Event
+from typing import TYPE_CHECKING
+from typing import TypeVar
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.replication.publisher.files.memory import GivenBatch
+
 
 _OF_WORKERS = (
     ("search_path", ""),
     ("session_replication_role", "replica"),
     ("client_min_messages", "debug5"),  # messages go to the log, which filters by log_min_messages
 )
+REMEMBERED = 100_000  # transactions; one that commits becomes visible long before so many have followed it
+T = TypeVar("T")
 
 
 @frozen
@@ -155,9 +170,6 @@ def _wanted(subscription: tables.pg_subscription, session: Session) -> tuple[str
     """The connection string, and whether the connection must use a password."""
     required = subscription.subpasswordrequired and not is_superuser(session, subscription.subowner)
     return conninfo_of(session, subscription), bool(required)
-
-
-REMEMBERED = 100_000  # transactions; one that commits becomes visible long before so many have followed it
 
 
 class WorkerContext:
@@ -274,3 +286,46 @@ class WorkerContext:
         with reading(self.session):
             subscription = self.subscription()
             return "" if subscription is not None and subscription.subenabled else self._farewell(subscription)
+
+
+# --- locked rows ------------------------------------------------------------------------------------------------------
+
+
+def despite_locks(context: WorkerContext, action: Callable[[], T]) -> T:
+    """Run an action with a transaction of its own, and again after waiting whenever it meets rows that others have
+    locked."""
+    locks = context.session.transaction.locks
+    needed: DimensionsNeeded | None = None
+    while True:
+        try:
+            if needed is not None:
+                _keep_dimensions(context, needed)
+                needed = None
+            return action()
+        except DimensionsNeeded as found:
+            needed = found
+            continue
+        except LockedByOthers as locked:
+            wanted = locked.wanted
+        try:
+            locks.wait_until(wanted, partial(_is_taken, context, wanted))
+        except PgError as error:
+            if error.sqlstate != "40P01":
+                raise
+            locks.release()  # the other transaction of the deadlock goes first
+
+
+def _keep_dimensions(context: WorkerContext, needed: DimensionsNeeded) -> None:
+    """Have a column keep arrays of several dimensions, in a transaction of its own."""
+    from pgrepl.writing.rewrite import keep_as_text
+
+    try:
+        with statement(context.session, writes=True):
+            keep_as_text(context.session, needed)
+    except LockNeeded as locked:
+        raise LockedByOthers(locked.wanted) from None
+
+
+def _is_taken(context: WorkerContext, wanted: LockRequest, ticket: int) -> bool:
+    context.check_stopped()
+    return context.session.transaction.locks.is_taken(wanted, ticket)

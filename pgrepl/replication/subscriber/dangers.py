@@ -15,7 +15,7 @@ from pgrepl.catalog.session.transaction import reading
 from pgrepl.expr.functions.misc import pg_size_pretty
 from pgrepl.ground.errors import PgError, Report
 from pgrepl.ground.frozen import frozen
-from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.conninfo import ConnectionFailure
 from pgrepl.replication.publisher.protocol import PublisherError, Slots
 from pgrepl.replication.publisher.senders import LOST, OpenTransaction, Retained
 

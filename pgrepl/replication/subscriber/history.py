@@ -7,34 +7,49 @@ about to write to a table makes its log, or adds the columns that it lacks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
-
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
 from pgrepl.catalog.facts import history
 from pgrepl.catalog.facts import subscription as catalog
-from pgrepl.catalog.facts.history import COPY, OLD, OPTION, OWN, VALIDITY
-from pgrepl.catalog.facts.relation import Relation, relation, relation_or_none
+from pgrepl.catalog.facts.history import COPY
+from pgrepl.catalog.facts.history import OLD
+from pgrepl.catalog.facts.history import OPTION
+from pgrepl.catalog.facts.history import OWN
+from pgrepl.catalog.facts.history import VALIDITY
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.facts.relation import relation_or_none
 from pgrepl.catalog.facts.relation_parts import partition_ancestors
 from pgrepl.catalog.facts.subscription import HISTORIES
 from pgrepl.catalog.session.transaction import LockNeeded
 from pgrepl.catalog.store import tables
 from pgrepl.expr.partition_constraint import leaf_partitions
-from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.errors import Declined
+from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.ground.lazy import np, pa
+from pgrepl.ground.lazy import np
+from pgrepl.ground.lazy import pa
 from pgrepl.lake import commit
 from pgrepl.lake.commit import LockedByOthers
 from pgrepl.lake.read import local
-from pgrepl.lake.table import LakeTable, lake_table
+from pgrepl.lake.table import LakeTable
+from pgrepl.lake.table import lake_table
 from pgrepl.lake.write.file_writer import DataFileWriter
 from pgrepl.lake.write.statement import Write
 from pgrepl.replication.subscriber import state
-from pgrepl.replication.subscriber.apply.progress import Emptied, Entry, Journal
+from pgrepl.replication.subscriber.apply.progress import Emptied
+from pgrepl.replication.subscriber.apply.progress import Entry
+from pgrepl.replication.subscriber.apply.progress import Journal
 from pgrepl.replication.subscriber.schema_changes.columns import type_name
 from pgrepl.replication.wire.messages import WireTransaction
 from pgrepl.replication.wire.pgoutput import now
 from pgrepl.rows.checks_table import converter
-from pgrepl.sql.keywords import quote_identifier, quote_qualified
+from pgrepl.sql.keywords import quote_identifier
+from pgrepl.sql.keywords import quote_qualified
+from typing import Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -217,11 +232,15 @@ def _view(session: Session, table: Relation, log: Relation, view: Relation | Non
 def begin_all(session: Session, subscription: tables.pg_subscription, before: str | None = None) -> None:
     """Begin the history of a subscription's tables. `before`: what has been kept until now; a log that was not written
     for a while goes on with the rows that are there."""
+    for table in _kept_tables(session, subscription):
+        _resume(session, subscription, table, rested=before == catalog.NO_HISTORY)
+
+
+def _kept_tables(session: Session, subscription: tables.pg_subscription) -> Iterator[Relation]:
     for row in catalog.subscription_relations(session, subscription.oid):
         table = relation_or_none(session, row.srrelid)
-        if table is None or kept_of(session, subscription, table) == "none":
-            continue
-        _resume(session, subscription, table, rested=before == catalog.NO_HISTORY)
+        if table is not None and kept_of(session, subscription, table) != "none":
+            yield table
 
 
 def _resume(session: Session, subscription: tables.pg_subscription, table: Relation, *, rested: bool) -> None:
@@ -368,10 +387,7 @@ def _end(transaction: WireTransaction) -> int:
 def commit_prepared(session: Session, subscription: tables.pg_subscription, transaction: WireTransaction) -> None:
     """Give the changes of a transaction that was prepared the LSN and the time of its commit, which it has now."""
     writes = []
-    for row in catalog.subscription_relations(session, subscription.oid):
-        table = relation_or_none(session, row.srrelid)
-        if table is None or kept_of(session, subscription, table) == "none":
-            continue
+    for table in _kept_tables(session, subscription):
         log = history.log_of(session, table)
         if log is None:
             continue

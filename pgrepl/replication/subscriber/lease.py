@@ -1,8 +1,14 @@
 """The lease that makes a worker the only one of its subscription, its heartbeat, the progress of its copies, its
-outcome and its end.
+outcome and its end; and meetings, where it waits to be compared.
 
 A lease is a row of the subscriber's catalog: it cannot be taken while its holder is alive, and a commit of a worker
 that has lost it fails.
+
+At a meeting the worker of a subscription waits at an LSN of the publisher. Who compares first has the worker apply
+nothing more (`call_meeting`), then takes a snapshot of the publisher's, and names its LSN (`name`). The worker, if
+there is one, goes on up to exactly that LSN, and stays until the meeting is over. A batch that the worker had begun
+before ends before that LSN: the publisher told its end earlier. Whether a meeting has been called meanwhile is looked
+at with the write lock again, before a batch is committed.
 """
 
 from __future__ import annotations
@@ -18,12 +24,12 @@ from pgrepl.catalog.facts.activity import Copying
 from pgrepl.catalog.facts.roles import is_superuser
 from pgrepl.catalog.locks import lock_file
 from pgrepl.catalog.session import statistics
+from pgrepl.catalog.session.transaction import statement
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import delete, insert, one, rows, update
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.replication.publisher.protocol import PublisherError, not_received
-from pgrepl.replication.subscriber import meeting
 
 if TYPE_CHECKING:
     from pgrepl.catalog.facts.relation import Relation
@@ -35,6 +41,10 @@ CONFLICTS = (
     "insert_exists", "update_origin_differs", "update_exists", "update_deleted", "update_missing",
     "delete_origin_differs", "delete_missing", "multiple_unique_conflicts",
 )  # fmt: skip
+APPLY = 0  # in place of a table: the worker of the main stream
+WHILE_COPYING = 1.0  # seconds
+_PATIENCE = 1.0  # seconds to wait for the catalog's lock; the next sign of life comes anyway
+MEETING_PAUSE = 0.02  # seconds
 
 
 @frozen
@@ -122,9 +132,6 @@ class CopyProgress:
 # --- lease ------------------------------------------------------------------------------------------------------------
 
 
-APPLY = 0  # in place of a table: the worker of the main stream
-
-
 @dataclass
 class HeldLease:
     """The lease while a worker holds it. The subscription as it was then tells whether the worker may go on with it as
@@ -173,7 +180,7 @@ def take(session: Session, subid: int, token: str) -> None:
     if row is not None and row.token != token:
         raise LeaseHeld(row.pid)
     delete(session, tables.pgrepl_worker, subid=subid)
-    meeting.forget_ended(session, subid)
+    forget_ended_meetings(session, subid)
     others = [row for row in rows(session, tables.pgrepl_worker, relid=APPLY) if lock_file.is_at_work(row)]
     if len(others) >= int(session.settings.get("max_logical_replication_workers")):
         raise PgError(
@@ -288,10 +295,6 @@ def asking() -> Iterator[None]:
         raise WorkerFailed(not_received(error)) from None
 
 
-WHILE_COPYING = 1.0  # seconds
-_PATIENCE = 1.0  # seconds to wait for the catalog's lock; the next sign of life comes anyway
-
-
 class Heartbeat:
     """Beats from now on until it is stopped."""
 
@@ -331,3 +334,65 @@ class Heartbeat:
             pass
         finally:
             session.close()
+
+
+# --- meetings ---------------------------------------------------------------------------------------------------------
+
+
+class MeetingCalled(Exception):
+    """A meeting has been called, or has ended, since the batch began."""
+
+
+def meeting_bound(session: Session, subid: int) -> int | None:
+    """The LSN before which transactions may be applied, 0: none may be; None: there is no meeting."""
+    called = [row.lsn or 0 for row in rows(session, tables.pgrepl_meeting, subid=subid) if lock_file.is_at_work(row)]
+    return min(called, default=None)
+
+
+def forget_ended_meetings(session: Session, subid: int) -> None:
+    """Forget the meetings of processes that have ended."""
+    for row in rows(session, tables.pgrepl_meeting, subid=subid):
+        if not lock_file.is_at_work(row):
+            delete(session, tables.pgrepl_meeting, subid=subid, token=row.token)
+
+
+class Meeting:
+    """A meeting that was called."""
+
+    def __init__(self, session: Session, subid: int, token: str) -> None:
+        self._session, self._subid, self._token = session, subid, token
+
+    def name(self, lsn: int) -> None:
+        """Have the worker go on up to this LSN."""
+        with statement(self._session, writes=True):
+            key = {"subid": self._subid, "token": self._token}
+            update(self._session, tables.pgrepl_meeting, key, lsn=lsn, beat=lock_file.now())
+
+    def is_on(self, session: Session) -> bool:
+        """Whether it is still there, as a transaction sees it."""
+        return bool(rows(session, tables.pgrepl_meeting, subid=self._subid, token=self._token))
+
+
+@contextmanager
+def call_meeting(session: Session, subid: int) -> Iterator[Meeting]:
+    token = lock_file.new_token()
+    with statement(session, writes=True):
+        forget_ended_meetings(session, subid)
+        insert(
+            session,
+            tables.pgrepl_meeting,
+            subid=subid,
+            token=token,
+            pid=lock_file.worker_pid(),
+            host=lock_file.machine(),
+            beat=lock_file.now(),
+            lsn=None,
+        )
+    try:
+        yield Meeting(session, subid, token)
+    finally:
+        try:
+            with statement(session, writes=True):
+                delete(session, tables.pgrepl_meeting, subid=subid, token=token)
+        finally:
+            lock_file.retire(token)

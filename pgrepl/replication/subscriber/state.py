@@ -130,19 +130,7 @@ def clear_skip(session: Session, subid: int) -> None:
     update(session, tables.pg_subscription, {"oid": subid}, subskiplsn=0)
 
 
-def disable(session: Session, subid: int) -> None:
-    update(session, tables.pg_subscription, {"oid": subid}, subenabled=False)
-
-
-def count_error(session: Session, subid: int, *, apply: bool) -> None:
-    row = one(session, tables.pg_stat_subscription_stats, subid=subid)
-    if row is None:
-        return
-    column = "apply_error_count" if apply else "sync_error_count"
-    update(session, tables.pg_stat_subscription_stats, {"subid": subid}, **{column: getattr(row, column) + 1})
-
-
-def remember_error(session: Session, subid: int, relid: int, error: PgError) -> bool:
+def _remember_error(session: Session, subid: int, relid: int, error: PgError) -> bool:
     """Store the error that ended the worker of the main stream (`relid` 0) or of a table. True: it is another one than
     before."""
     known = one(session, tables.pgrepl_subscription_error, subid=subid, relid=relid)
@@ -258,12 +246,15 @@ def remember(
     """Store the error that ended the worker of the main stream (`relid` 0) or of a table. `counts`: count it, and
     disable the subscription if it asks for that. Returns what the log has to tell: of an error that comes again,
     nothing."""
-    is_new = remember_error(session, row.oid, relid, error)
+    is_new = _remember_error(session, row.oid, relid, error)
     told: list[Report] = []
-    if counts:
-        count_error(session, row.oid, apply=not relid)
+    counted = one(session, tables.pg_stat_subscription_stats, subid=row.oid) if counts else None
+    if counted is not None:
+        column = "sync_error_count" if relid else "apply_error_count"
+        found = {column: getattr(counted, column) + 1}
+        update(session, tables.pg_stat_subscription_stats, {"subid": row.oid}, **found)
     if counts and row.subdisableonerr:
-        disable(session, row.oid)
+        update(session, tables.pg_subscription, {"oid": row.oid}, subenabled=False)
         row = row._replace(subenabled=False)
         told.append(Report("LOG", "00000", f'subscription "{row.subname}" has been disabled because of an error'))
     if is_new:

@@ -19,7 +19,7 @@ from pgrepl.catalog.store import tables
 from pgrepl.lake.storage import crash_point
 from pgrepl.replication.publisher.protocol import ChangeStream, Publisher, PublisherError, StreamRequest, not_started
 from pgrepl.replication.subscriber import apply_loop as loop
-from pgrepl.replication.subscriber import lease, meeting, state
+from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.apply.columns.stage import commit_batch, receive
 from pgrepl.replication.subscriber.apply.transactions import apply_phases, play, step_through
 from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
@@ -39,7 +39,7 @@ def stream_batch(context: WorkerContext, upto: int | None, limit: int | None) ->
     while True:
         try:
             return _streamed(context, upto, limit)
-        except meeting.Called:
+        except lease.MeetingCalled:
             context.check_stopped()
 
 
@@ -51,7 +51,7 @@ def _streamed(context: WorkerContext, upto: int | None, limit: int | None) -> St
         with asking():
             present = publisher.stream.current_lsn()  # before transactions are asked for
         position = state.position(context.session, subscription.oid)
-        bound = meeting.bound(context.session, subscription.oid)
+        bound = lease.meeting_bound(context.session, subscription.oid)
         two_phase = subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED
         start = start_stream(publisher.stream, catalog.slot_of(subscription), position, two_phase=two_phase)
         at = loop.Bounds(position, start, _end(start, present, upto, bound), present, publisher.shares_catalog)
@@ -62,7 +62,7 @@ def _streamed(context: WorkerContext, upto: int | None, limit: int | None) -> St
             )
             streamed = loop.carry_out(loop.apply_batch(at, limit), batch.work)
     if bound is not None and streamed.reached >= bound:
-        time.sleep(meeting.PAUSE)  # the publisher may have more, which has to wait
+        time.sleep(lease.MEETING_PAUSE)  # the publisher may have more, which has to wait
     return streamed
 
 
@@ -149,7 +149,7 @@ class StreamBatch:
     received: ExitStack  # what of the publisher's is kept until it is applied
     columns: WireBatch | None = None
     only: int = 0  # the table whose own stream it is
-    bound: int | None = None  # that of a meeting (meeting.py)
+    bound: int | None = None  # that of a meeting (lease.py)
 
     def __post_init__(self) -> None:
         self.session = self.context.session
@@ -178,8 +178,8 @@ class StreamBatch:
 
     def lock(self) -> None:
         self.context.lock(self.subscription, self.at.position)
-        if not self.only and meeting.bound(self.session, self.subscription.oid) != self.bound:
-            raise meeting.Called
+        if not self.only and lease.meeting_bound(self.session, self.subscription.oid) != self.bound:
+            raise lease.MeetingCalled
 
     def receive_columns(self, _: loop.ReceiveColumns) -> loop.Columns | None:
         with asking(), working():

@@ -38,7 +38,7 @@ from pgrepl.replication.subscriber.attach import (
     store_error,
     succeeds,
 )
-from pgrepl.replication.subscriber.context import WorkerContext
+from pgrepl.replication.subscriber.context import WorkerContext, despite_locks
 from pgrepl.replication.subscriber.copying.copy import copy_again, copy_table, divide_tables, forget_slot, tables_in
 from pgrepl.replication.subscriber.dangers import PublisherWatch
 from pgrepl.replication.subscriber.lease import (
@@ -50,7 +50,6 @@ from pgrepl.replication.subscriber.lease import (
     asking,
     working,
 )
-from pgrepl.replication.subscriber.row_locks import despite_locks
 from pgrepl.replication.subscriber.schema_changes import follow
 from pgrepl.replication.subscriber.schema_changes.present import PresentDefinitions
 from pgrepl.replication.subscriber.sequences import SequenceSync

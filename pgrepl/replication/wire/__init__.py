@@ -2,7 +2,7 @@
 
     messages.py           transactions and their messages, one by one
     batch.py              many transactions with their messages as whole columns: the contract of all publishers
-    text.py               the text form of values on the wire; values.py and binary_columns.py the binary one
+    values.py             the text form of values on the wire, and the binary one
     pgoutput.py           letters, fields and flags of pgoutput's bytes; pgoutput_read.py, pgoutput_write.py
     message_files.py      columns of messages, kept in files; file_changes.py picks some of the messages
 

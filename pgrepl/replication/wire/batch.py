@@ -82,6 +82,12 @@ class BatchTransaction:
     origin_lsn: int = 0  # its end at that origin
 
 
+def columns_of(found: Sequence[BatchTransaction]) -> npt.NDArray[np.int64]:
+    """The columns of Transactions, a row for each."""
+    rows = [(t.xid, t.finish_lsn, t.end_lsn, t.committed_at, t.first_seq, t.last_seq) for t in found]
+    return np.array(rows, np.int64).reshape(-1, 6)
+
+
 class Transactions(Sequence[BatchTransaction]):
     """Transactions in commit order, kept as columns: there may be hundreds of thousands of them."""
 

@@ -1,6 +1,6 @@
 """The messages that a publisher sends for the changes of a transaction, with rows as tuples of the sent columns.
 
-Of an old row only the replica identity is sent, with an UPDATE only if it has changed. publisher/row_filter.py says
+Of an old row only the replica identity is sent, with an UPDATE only if it has changed. publisher/plan.py says
 which message a change becomes.
 """
 

@@ -18,7 +18,6 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.changes.history import COMMIT, PREPARE, ROLLBACK, LogicalMessage
 from pgrepl.replication.wire import pgoutput
-from pgrepl.replication.wire.binary_columns import NUMBERS, from_any_byte, native_numbers, number_array
 from pgrepl.replication.wire.message_files import Decoded
 from pgrepl.replication.wire.messages import (
     DELETE,
@@ -71,7 +70,16 @@ from pgrepl.replication.wire.pgoutput import (
     ProtocolError,
     read_text,
 )
-from pgrepl.replication.wire.values import TEXTS, BinaryValue, as_text, binary_value
+from pgrepl.replication.wire.values import (
+    NUMBERS,
+    TEXTS,
+    BinaryValue,
+    as_text,
+    binary_value,
+    from_any_byte,
+    native_numbers,
+    number_array,
+)
 from pgrepl.types import oids
 from pgrepl.types.lake.forms import form
 from pgrepl.types.oids import TEXT

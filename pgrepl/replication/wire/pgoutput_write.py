@@ -12,6 +12,7 @@ from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.lake.changes.history import COMMIT, PREPARE
 from pgrepl.replication.wire import pgoutput
 from pgrepl.replication.wire.batch import DELETE as BATCH_DELETE
+from pgrepl.replication.wire.batch import columns_of
 from pgrepl.replication.wire.messages import (
     DELETE,
     INSERT,
@@ -261,9 +262,7 @@ class _Batch:
     ) -> None:
         self._encoder = encoder
         self._changes = changes
-        columns = [(t.first_seq, t.last_seq, t.finish_lsn, t.end_lsn, t.committed_at, t.xid) for t in transactions]
-        numbers = np.array(columns, np.int64).reshape(len(columns), 6).T
-        self._first, self.last, self._finish, self._end, self._time, self._xid = numbers
+        self._xid, self._finish, self._end, self._time, self._first, self.last = columns_of(transactions).T
         self._origins = [(n, t.origin, t.origin_lsn) for n, t in enumerate(transactions) if t.origin]
 
     def lines(self, start: int, stop: int | None, truncate: TruncateMessage | None) -> Iterator[MessageColumn]:
@@ -283,8 +282,14 @@ class _Batch:
                 lines.add([int(seq[0]) * _LINES + _RELATION] * len(described), described)
                 lines.add(seq * _LINES + _CHANGE, _changes(changes, low, high, encoder.style))
         begins, ends = slice(*self._within(self._first, start, stop)), slice(*self._within(self.last, start, stop))
-        lines.add(self._first[begins] * _LINES + _BEGIN, self._begins(begins))
-        lines.add(self.last[ends] * _LINES + _COMMIT, self._commits(ends))
+        lines.add(
+            self._first[begins] * _LINES + _BEGIN,
+            _fixed(_BEGIN_FIELDS, pgoutput.BEGIN_TYPE, begins, lsn=self._finish, time=self._time, xid=self._xid),
+        )
+        lines.add(
+            self.last[ends] * _LINES + _COMMIT,
+            _fixed(_COMMIT_FIELDS, pgoutput.COMMIT_TYPE, ends, lsn=self._finish, end=self._end, time=self._time),
+        )
         for number, origin, lsn in self._origins:
             if begins.start <= number < begins.stop:
                 said = pgoutput.ORIGIN.pack(lsn) + pgoutput.text(origin)
@@ -301,17 +306,14 @@ class _Batch:
         low = int(numbers.searchsorted(start))
         return low, len(numbers) if stop is None else int(numbers.searchsorted(stop))
 
-    def _begins(self, chosen: slice) -> pa.LargeBinaryArray:
-        made = np.zeros(chosen.stop - chosen.start, _BEGIN_FIELDS)
-        made["letter"] = pgoutput.BEGIN_TYPE
-        made["lsn"], made["time"], made["xid"] = self._finish[chosen], self._time[chosen], self._xid[chosen]
-        return records(made)
 
-    def _commits(self, chosen: slice) -> pa.LargeBinaryArray:
-        made = np.zeros(chosen.stop - chosen.start, _COMMIT_FIELDS)
-        made["letter"] = pgoutput.COMMIT_TYPE
-        made["lsn"], made["end"], made["time"] = self._finish[chosen], self._end[chosen], self._time[chosen]
-        return records(made)
+def _fixed(kind: Any, letter: int, chosen: slice, **columns: Numbers) -> pa.LargeBinaryArray:
+    """Messages of one kind, whose fields have fixed widths, for the chosen transactions."""
+    made = np.zeros(chosen.stop - chosen.start, kind)
+    made["letter"] = letter
+    for name, numbers in columns.items():
+        made[name] = numbers[chosen]
+    return records(made)
 
 
 class _Lines:

@@ -20,7 +20,7 @@ from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError, Report
 from pgrepl.ground.interrupts import JoinedThread
 from pgrepl.ground.lazy import np, pc
-from pgrepl.replication.decoding.stream import Line, SlotDecoder
+from pgrepl.replication.decoding import Line, SlotDecoder
 from pgrepl.replication.publisher import senders, slots
 from pgrepl.replication.publisher.senders import Positions, WalSender
 from pgrepl.replication.publisher.standby_slots import sendable_lsn

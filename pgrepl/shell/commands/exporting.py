@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
+import click
 import json
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import ExitStack
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
-
-import click
-
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store.files import first_line
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.wire.text import wire_style
-from pgrepl.shell.commands.subcommand import FAILURE, OK, Seconds, as_lsn, connecting, connection, is_only_with, say
+from pgrepl.replication.wire.values import wire_style
+from pgrepl.shell.commands.subcommand import FAILURE
+from pgrepl.shell.commands.subcommand import OK
+from pgrepl.shell.commands.subcommand import Seconds
+from pgrepl.shell.commands.subcommand import as_lsn
+from pgrepl.shell.commands.subcommand import connecting
+from pgrepl.shell.commands.subcommand import connection
+from pgrepl.shell.commands.subcommand import is_only_with
+from pgrepl.shell.commands.subcommand import say
 from pgrepl.shell.connection import ConnectFailure
+from typing import Any
+from typing import BinaryIO
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.ground.errors import Report
-    from pgrepl.iceberg.export import Exported, ForeignCatalog
+    from pgrepl.iceberg.export import Exported
+    from pgrepl.iceberg.export import ForeignCatalog
     from pgrepl.iceberg.tables import Described
-    from pgrepl.replication.decoding.change_writer import ChangeWriter
+    from pgrepl.replication.change_writer import ChangeWriter
     from pgrepl.replication.formats.sinks import Sink
+
 
 _FORMATS = ("debezium", "wal2json", "jsonl", "parquet")
 _SIGN_OF_LIFE = 10.0  # seconds
@@ -75,7 +87,7 @@ def changes_command(
     pause = interval or (_PAUSE if form == "parquet" else 0.0)
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet needs --output FOLDER")
-    from pgrepl.replication.decoding.change_writer import ChangeWriter, slot_name
+    from pgrepl.replication.change_writer import ChangeWriter, slot_name
 
     with connection(catalog, dbname, username) as opened, _stoppable() as (stopped, wake), ExitStack() as stack:
         sink = _sink(opened.session, form, output, with_schema, stack)

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
+import click
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import click
-
 from pgrepl.catalog.store.files import first_line
 from pgrepl.expr.functions.misc import pg_size_pretty
 from pgrepl.ground.errors import PgError
-from pgrepl.shell.commands.subcommand import (
-    OK,
-    Seconds,
-    check_superuser,
-    connecting,
-    connection,
-    is_only_with,
-    many,
-    say,
-    write_table,
-)
-from pgrepl.shell.connection import CATALOG_FILE, DEFAULT_DATABASE, DEFAULT_USER, ConnectFailure
+from pgrepl.shell.commands.subcommand import OK
+from pgrepl.shell.commands.subcommand import Seconds
+from pgrepl.shell.commands.subcommand import check_superuser
+from pgrepl.shell.commands.subcommand import connecting
+from pgrepl.shell.commands.subcommand import connection
+from pgrepl.shell.commands.subcommand import is_only_with
+from pgrepl.shell.commands.subcommand import many
+from pgrepl.shell.commands.subcommand import say
+from pgrepl.shell.commands.subcommand import write_table
+from pgrepl.shell.connection import CATALOG_FILE
+from pgrepl.shell.connection import ConnectFailure
+from pgrepl.shell.connection import DEFAULT_DATABASE
+from pgrepl.shell.connection import DEFAULT_USER
 from pgrepl.types.plain import lsn_text
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pgrepl.lake.verify import Damage, Verification
-    from pgrepl.replication.standby.synchronize import Synchronized
+    from pgrepl.lake.verify import Damage
+    from pgrepl.lake.verify import Verification
+    from pgrepl.replication.standby import Synchronized
 
 
 @click.command("backup", short_help="copy the catalog and its files to a folder")
@@ -142,7 +144,7 @@ def create_command(
     pgrepl standby create /backup/shop --slot backup
     pgrepl -c "ALTER SYSTEM SET synchronized_standby_slots = 'backup'"
     """
-    from pgrepl.replication.standby.synchronize import create
+    from pgrepl.replication.standby import create
 
     with connection(catalog, dbname, username) as primary:
         done = create(primary.session, folder, slot=slot, link=not copy)
@@ -164,7 +166,7 @@ def sync_command(
     What the primary has done since is there at once for all who read the standby, or, if this is interrupted, not yet.
     """
     is_only_with("interval", "follow", follow)
-    from pgrepl.replication.standby.synchronize import synchronize
+    from pgrepl.replication.standby import synchronize
 
     file = _catalog_of(folder, catalog)
     reached = False
@@ -200,7 +202,7 @@ def promote_command(folder: Path | None, as_json: bool, catalog: str, dbname: st
     It is written from now on. Point subscriptions to it with ALTER SUBSCRIPTION … CONNECTION, and see to it that
     nobody writes to the old primary any more.
     """
-    from pgrepl.replication.standby.synchronize import promote
+    from pgrepl.replication.standby import promote
 
     file = _catalog_of(folder, catalog)
     with connection(file, dbname, username) as standby:

@@ -9,8 +9,8 @@ in this order:
     transactions.py       where transactions begin and end
     declared.py           what a record means to its declared table: pgoutput's messages, or an error that names it
     stream.py             the transactions, message by message or as columns; columns.py: whole blocks of records
-    batch_spark.py        the same, read by tasks of Spark: divided.py into parts, file_part.py the kernel
-    change_stream.py      the stream of all of this; publisher.py: the publisher, which has neither slots nor copies
+    batch_spark.py        the same, read by tasks of Spark, in parts; file_part.py the kernel
+    publisher.py          the stream of all of this, and the publisher, which has neither slots nor copies
 
 An LSN is the number of a file and the number of a record in it: 3/1F4 is the record 500 of the third file.
 """

@@ -1,56 +1,80 @@
 """The transactions of files of changes as columns, read by tasks of Spark (stream.py: by this process).
 
-A task decides the records of its files or range of bytes and writes messages beside the data. The driver follows the
-answers in the files' order, with line numbers and transactions that are in more than one part.
+A file whose records are lines is divided into ranges of bytes. A task decides the records of its files or range and
+writes messages beside the data. The driver follows the answers in the files' order, with line numbers and transactions
+that are in more than one part. Which numbers the lines of a range have is known when all ranges before it have been
+read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import numpy.typing as npt
+import zlib
+from bisect import bisect_left
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
-
-import numpy.typing as npt
-
-from pgrepl.engine import run_kernels, spark
+from pgrepl.engine import run_kernels
+from pgrepl.engine import spark
 from pgrepl.engine.task import NoWatch
-from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.errors import Declined
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np
+from pgrepl.lake import storage
 from pgrepl.lake.read.part import Shared
-from pgrepl.replication.formats.event import BEGIN, ChangeEvent, RecordPlace
+from pgrepl.replication.formats.event import BEGIN
+from pgrepl.replication.formats.event import ChangeEvent
+from pgrepl.replication.formats.event import RecordPlace
 from pgrepl.replication.publisher.files.columns import check_owner
-from pgrepl.replication.publisher.files.cursor import EndOfFile, Rejects
+from pgrepl.replication.publisher.files.cursor import EndOfFile
+from pgrepl.replication.publisher.files.cursor import Rejects
 from pgrepl.replication.publisher.files.declared import Declarations
-from pgrepl.replication.publisher.files.divided import SIZE, DividedFiles
-from pgrepl.replication.publisher.files.file_part import (
-    DescribedName,
-    FilePart,
-    HowToRead,
-    Name,
-    NotByTasks,
-    PartsToRead,
-    ReadPart,
-    columns_of,
-    described,
-    read_parts,
-)
-from pgrepl.replication.publisher.files.memory import NumberedFile, ReadFile
+from pgrepl.replication.publisher.files.file_part import DescribedName
+from pgrepl.replication.publisher.files.file_part import FilePart
+from pgrepl.replication.publisher.files.file_part import HowToRead
+from pgrepl.replication.publisher.files.file_part import Name
+from pgrepl.replication.publisher.files.file_part import NotByTasks
+from pgrepl.replication.publisher.files.file_part import PartsToRead
+from pgrepl.replication.publisher.files.file_part import ReadPart
+from pgrepl.replication.publisher.files.file_part import described
+from pgrepl.replication.publisher.files.file_part import read_parts
+from pgrepl.replication.publisher.files.memory import NumberedFile
+from pgrepl.replication.publisher.files.memory import ReadFile
+from pgrepl.replication.publisher.files.memory import file_of
+from pgrepl.replication.publisher.files.source import combined
 from pgrepl.replication.publisher.files.stream import end_of_stream
-from pgrepl.replication.publisher.files.transactions import Boundaries, Ended, Step
-from pgrepl.replication.wire.batch import Transactions, WireBatch
+from pgrepl.replication.publisher.files.transactions import Boundaries
+from pgrepl.replication.publisher.files.transactions import Ended
+from pgrepl.replication.publisher.files.transactions import Step
+from pgrepl.replication.wire.batch import Transactions
+from pgrepl.replication.wire.batch import WireBatch
+from pgrepl.replication.wire.batch import columns_of
 from pgrepl.replication.wire.file_changes import MessageFiles
-from pgrepl.replication.wire.message_files import MessageFile, MessageFolder
-from pgrepl.replication.wire.messages import SentRelation, TruncateMessage
+from pgrepl.replication.wire.message_files import MessageFile
+from pgrepl.replication.wire.message_files import MessageFolder
+from pgrepl.replication.wire.messages import SentRelation
+from pgrepl.replication.wire.messages import TruncateMessage
+from typing import Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.replication.formats.event import ColumnTypes
+    from pgrepl.replication.formats.event import Reader
+
 
 Numbers = npt.NDArray[Any]
 MOST = 8_000_000  # records of a batch, about
 TRIED = 1 << 18  # bytes that are read here, to know the tables and how large a record is
+_MARKED = frozenset(("maxwell",))  # formats whose readers make the marks of transactions
+SIZE = 32 << 20  # bytes of a part
+_LOOK = 4096
+_PIECE = 1 << 20
+SEQ_BITS = 32  # of a sequence number: the record in its part
 
 
 class SparkReading:
@@ -270,7 +294,7 @@ class _Following:
             if boundaries.xid == step.xid:
                 return
             self._take(boundaries.commit(boundaries.xid, step.lsn, step.seq, step.at))
-        self._take(boundaries.follow(step))
+        self._take(step.followed_by(boundaries))
 
     def _take(self, ended: Ended | None) -> None:
         if ended is not None:
@@ -321,4 +345,122 @@ class _Following:
                 return
 
 
-_MARKED = frozenset(("maxwell",))  # formats whose readers make the marks of transactions
+# --- parts of files ---------------------------------------------------------------------------------------------------
+
+
+@frozen
+class _Reached:
+    """The place of a file behind `lines` lines; `checksum`: of the bytes before it."""
+
+    offset: int
+    lines: int
+    checksum: int
+
+
+class DividedFiles:
+    def __init__(self, files: Sequence[NumberedFile], reader: Reader, *, is_closed: bool, is_sorted: bool) -> None:
+        self.files = files
+        self._reader = reader
+        self._is_closed = is_closed  # nothing is written behind the last one
+        self._is_sorted = is_sorted
+        self._reached: dict[int, list[_Reached]] = {}  # by the file's number, ascending
+        self._divisible: dict[int, bool] = {}
+        self._read: dict[int, ReadFile] = {}
+
+    def parts(self, start: int, check: Callable[[], None]) -> Iterator[FilePart]:
+        """The parts of the files from the record at an LSN on."""
+        count = 0
+        for file in self.files:
+            if file.number < file_of(start):
+                continue
+            first = start - file.lsn(0) if file.number == file_of(start) else 0
+            for part in self._of_file(file, max(first, 0), count, check):
+                yield part
+                count += 1
+
+    def is_last(self, part: FilePart) -> bool:
+        return part.number == self.files[-1].number and self.ends_file(part)
+
+    @staticmethod
+    def ends_file(part: FilePart) -> bool:
+        return part.end is None or part.end >= part.file.size
+
+    def _of_file(self, file: NumberedFile, first: int, count: int, check: Callable[[], None]) -> Iterator[FilePart]:
+        is_open = file.number == self.files[-1].number and not self._is_closed
+        size = file.file.size
+        if not self._is_divided(file):
+            yield FilePart(file.file, file.number, 0, None, first, is_open, _first_seq(count))
+            return
+        begin = self._before(file, first, check)
+        start, first = begin.offset, max(first - begin.lines, 0)
+        while start < size:
+            end = min(start + SIZE, size)
+            yield FilePart(file.file, file.number, start, end, first, is_open, _first_seq(count))
+            start, first, count = end, 0, count + 1
+
+    def _is_divided(self, file: NumberedFile) -> bool:
+        if self._is_sorted or file.file.size <= SIZE:
+            return False
+        if file.number not in self._divisible:
+            with storage.reading(file.file.path), storage.open_input(file.file.path) as raw:
+                self._divisible[file.number] = self._reader.is_divisible(bytes(raw.read(_LOOK)))
+        return self._divisible[file.number]
+
+    def _before(self, file: NumberedFile, record: int, check: Callable[[], None]) -> _Reached:
+        """The last known place in front of a record."""
+        reached = self._reached.setdefault(file.number, [_Reached(0, 0, 0)])
+        if record > 1 and len(reached) == 1:
+            reached.append(_searched(file, record - 1, check))
+        return reached[max(bisect_left(reached, record, key=lambda each: each.lines) - 1, 0)]
+
+    # --- what was read ------------------------------------------------------------------------------------------------
+
+    def lines_before(self, part: FilePart) -> int:
+        """The number of lines before a part that follows those that were read."""
+        return 0 if part.end is None else self._at(part).lines
+
+    def _at(self, part: FilePart) -> _Reached:
+        return next(each for each in self._reached[part.number] if each.offset == part.start)
+
+    def note(self, part: FilePart, found: ReadPart) -> None:
+        """The part has been read, as all before it."""
+        size, checksum = found.checked, found.checksum
+        if part.end is not None:
+            before, reached = self._at(part), self._reached[part.number]
+            size += before.offset
+            checksum = combined(before.checksum, checksum, found.checked)
+            if part.end > reached[-1].offset:
+                reached.append(_Reached(part.end, before.lines + found.lines, checksum))
+        file = part.file
+        known = self._read.get(part.number)
+        if known is None or known.checked < size:
+            self._read[part.number] = ReadFile(part.number, file.name, file.size, file.modified, size, checksum)
+
+    def what_was_read(self) -> dict[int, ReadFile]:
+        found, self._read = self._read, {}
+        return found
+
+
+def _first_seq(part: int) -> int:
+    return (part << SEQ_BITS) + 1
+
+
+def _searched(file: NumberedFile, lines: int, check: Callable[[], None]) -> _Reached:
+    """The place behind so many lines, or the end of the file."""
+    offset = found = checksum = 0
+    with storage.reading(file.file.path), storage.open_input(file.file.path) as raw:
+        while found < lines and offset < file.file.size:
+            check()
+            data = bytes(raw.read(min(_PIECE, file.file.size - offset)))
+            ends = data.count(b"\n")
+            if found + ends >= lines:
+                at = -1
+                for _ in range(lines - found):
+                    at = data.index(b"\n", at + 1)
+                data, ends = data[: at + 1], lines - found
+            elif not data:
+                break
+            found += ends
+            offset += len(data)
+            checksum = zlib.crc32(data, checksum)
+    return _Reached(offset, found, checksum)

@@ -14,10 +14,9 @@ from pgrepl.catalog.facts.relation import Attribute, Relation, find_relation, re
 from pgrepl.catalog.facts.relation_parts import identity_key_columns, inheritors
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.formats.event import BadRecord, ChangeEvent, RecordPlace
-from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
-from pgrepl.replication.publisher.row_filter import TableMessages, truncated
+from pgrepl.replication.publisher.plan import SendPlan, TableMessages, check_sendable, send_plan, truncated
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UNCHANGED, UPDATE, Message, TruncateMessage
-from pgrepl.replication.wire.text import WIRE_STYLE
+from pgrepl.replication.wire.values import WIRE_STYLE
 from pgrepl.rows.checks_table import Router
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.types.builtin import base_type_and_typmod

@@ -22,7 +22,7 @@ from pgrepl.replication.publisher.files.listing import ListedFile
 from pgrepl.replication.publisher.files.memory import NumberedFile
 from pgrepl.replication.publisher.files.source import LineRange, OpenedFile, OpenSource
 from pgrepl.replication.publisher.files.transactions import Boundaries, NumberedBlock, Step, gathered
-from pgrepl.replication.wire.batch import BatchTransaction
+from pgrepl.replication.wire.batch import BatchTransaction, columns_of
 from pgrepl.replication.wire.message_files import MessageFile
 from pgrepl.replication.wire.messages import SentRelation
 
@@ -79,23 +79,23 @@ class NamedTables:
 
     def types(self, schema: str | None, table: str | None) -> Types | None:
         """See formats.event.ColumnTypes."""
-        found = self._known.get((schema, table))
-        if found is None:
-            self.unknown.add((schema, table))
-            return None
-        return found.types
+        found = self._found(schema, table)
+        return None if found is None else found.types
 
     def columns(self, schema: str | None, table: str | None) -> TableColumns | None:
         """The columns of a table; None: the name is not known."""
-        found = self._known.get((schema, table))
+        found = self._found(schema, table)
         if found is None:
-            self.unknown.add((schema, table))
             return None
         if found.columns is not None:
             return found.columns
-        if found.error is not None:
-            raise found.error
-        raise Declined(found.declined)
+        raise found.error or Declined(found.declined)
+
+    def _found(self, schema: str | None, table: str | None) -> DescribedName | None:
+        found = self._known.get((schema, table))
+        if found is None:
+            self.unknown.add((schema, table))
+        return found
 
 
 # --- file part --------------------------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ class _PartReading:
         block = NumberedBlock(item, self._seq)
         self._made.take(block)
         for step in block.steps():
-            ended = self._boundaries.follow(step)
+            ended = step.followed_by(self._boundaries)
             if ended is not None:
                 self._end(ended.transaction)
             self._steps.append(step)
@@ -305,17 +305,8 @@ class _PartReading:
     def _sends(self, head: Sequence[Step], tail: Sequence[Step]) -> Numbers:
         steps = [head[-1].last_seq] if head else []
         lasts = np.array([*steps, *[each.last_seq for each in self._whole], *[each.last_seq for each in tail[-1:]]])
-        sends = np.zeros(len(lasts) + 1, np.bool_)
-        for seq in [*self._made.sends, *[np.array([seq]) for seq, _ in self._made.truncations]]:
-            sends[np.searchsorted(lasts, seq)] = True
-        found: Numbers = lasts[sends[:-1]].astype(np.int64)
+        found: Numbers = lasts[self._made.mask(lasts, [seq for seq, _ in self._made.truncations])].astype(np.int64)
         return found
-
-
-def columns_of(found: Sequence[BatchTransaction]) -> Numbers:
-    """Transactions as the columns of wire.batch.Transactions, one row each."""
-    rows = [(t.xid, t.finish_lsn, t.end_lsn, t.committed_at, t.first_seq, t.last_seq) for t in found]
-    return np.array(rows, np.int64).reshape(-1, 6)
 
 
 class _LinesReader:

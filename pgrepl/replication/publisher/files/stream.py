@@ -22,7 +22,7 @@ from pgrepl.replication.publisher.files.declared import Declarations, bad_record
 from pgrepl.replication.publisher.files.memory import ReadFile
 from pgrepl.replication.publisher.files.transactions import Boundaries, Ended, NumberedBlock, gathered
 from pgrepl.replication.wire import messages
-from pgrepl.replication.wire.batch import BatchTransaction, Transactions, WireBatch
+from pgrepl.replication.wire.batch import BatchTransaction, Transactions, WireBatch, columns_of
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import MessageFolder
 from pgrepl.replication.wire.messages import Message, SentRelation, TruncateMessage, WireTransaction
@@ -118,11 +118,7 @@ def note(boundaries: Boundaries, located: Located, seq: int) -> Ended | None:
     assert not isinstance(event, EventBlock)
     boundaries.file_time = located.file.file.modified // 1000
     try:
-        if event.kind == BEGIN:
-            return boundaries.begin(event.xid, located.lsn, seq)
-        if event.kind == COMMIT:
-            return boundaries.commit(event.xid, located.lsn, seq, event.at)
-        return boundaries.change(event.xid, located.lsn, seq, event.at)
+        return boundaries.follow(event.kind, event.xid, located.lsn, seq, event.at)
     except PgError as error:
         raise bad_record(error, event.place) from None
 
@@ -184,7 +180,7 @@ class _Spilled:
         if isinstance(message, TruncateMessage):
             return message
         number = self._relations.setdefault(message.relation, len(self._relations))
-        return message.operation, number, message.old, _packed(message.new), message.whole_old
+        return message.operation, number, message.old, message.new, message.whole_old
 
     def __iter__(self) -> Iterator[_Any]:
         relations = list(self._relations)
@@ -200,34 +196,12 @@ class _Spilled:
                 if isinstance(packed, TruncateMessage):
                     yield packed
                 else:
-                    operation, number, old, new, whole_old = packed
-                    yield Message(operation, relations[number], old, _unpacked(new), whole_old)
+                    operation, number, *rows = packed
+                    yield Message(operation, relations[number], *rows)
 
     def close(self) -> None:
         with suppress(OSError):
             self._file.close()
-
-
-class _Mark:
-    """Stands for UNCHANGED in a file."""
-
-    def __reduce__(self) -> str:
-        return "UNSENT"
-
-
-UNSENT = _Mark()
-
-
-def _packed(row: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
-    if row is None:
-        return None
-    return tuple([UNSENT if value is messages.UNCHANGED else value for value in row])
-
-
-def _unpacked(row: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
-    if row is None:
-        return None
-    return tuple([messages.UNCHANGED if value is UNSENT else value for value in row])
 
 
 def _forget(transaction: WireTransaction) -> None:
@@ -301,7 +275,7 @@ class BatchReading:
             block = last = NumberedBlock(item, self._seq + 1)
             self._seq += block.count
             self._boundaries.file_time = item.file.file.modified // 1000
-            ended += [found for step in block.steps() if (found := self._boundaries.follow(step)) is not None]
+            ended += [found for step in block.steps() if (found := step.followed_by(self._boundaries)) is not None]
             made.take(block)
             begun += block.count
             if ended and (begun >= MOST or ended[-1].transaction.finish_lsn >= end):
@@ -332,16 +306,10 @@ def _batch_of(
 ) -> WireBatch:
     """The messages of these transactions; those behind them are left out."""
     truncates = truncates_of(made, declared)
-    lasts = np.array([each.last_seq for each in found], np.int64)
-    sends = np.zeros(len(found) + 1, np.bool_)
-    for seq in [*made.sends, *[np.array([seq]) for seq, _ in truncates]]:
-        sends[np.searchsorted(lasts, seq)] = True
-    kept = [each for each, has in zip(found, sends, strict=False) if has]
+    sends = made.mask(np.array([each.last_seq for each in found], np.int64), [seq for seq, _ in truncates])
+    kept = [each for each, has in zip(found, sends, strict=True) if has]
     files = [MessageFiles(relation, own) for relation, own in made.close()]
-    columns = [[each.xid, each.finish_lsn, each.end_lsn, each.committed_at, each.first_seq, each.last_seq]
-               for each in kept]  # fmt: skip
-    transactions = Transactions.of(*(np.array(columns, np.int64).reshape(-1, 6).T))
-    batch = WireBatch(transactions, tuple(files), tuple(truncates), folder.close)
+    batch = WireBatch(Transactions.of(*columns_of(kept).T), tuple(files), tuple(truncates), folder.close)
     return batch.until(found[-1].last_seq + 1) if kept else WireBatch((), (), (), folder.close)
 
 

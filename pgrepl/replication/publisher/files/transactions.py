@@ -45,6 +45,9 @@ class Step:
         """The step with the positions that it has where `lsn` is 0 to it."""
         return Step(self.kind, self.xid, self.lsn + lsn, self.seq, self.last_lsn + lsn, self.last_seq, self.at)
 
+    def followed_by(self, boundaries: Boundaries) -> Ended | None:
+        return boundaries.follow(self.kind, self.xid, self.lsn, self.seq, self.at, self.last_lsn, self.last_seq)
+
 
 @frozen
 class Ended:
@@ -77,16 +80,15 @@ class Boundaries:
         """Whether the open transaction has begun with a mark, so that only a mark ends it."""
         return self._open is not None and self._open.is_marked and not self._open.has_ended
 
-    def follow(self, step: Step) -> Ended | None:
-        if step.kind == BEGIN:
-            return self.begin(step.xid, step.lsn, step.seq)
-        if step.kind == COMMIT:
-            return self.commit(step.xid, step.lsn, step.seq, step.at)
-        return self.change(step.xid, step.lsn, step.seq, step.at, step.last_lsn, step.last_seq)
-
-    def end(self) -> Ended | None:
-        """The open transaction, which ends because the next record is of another one."""
-        return self._take()
+    def follow(
+        self, kind: str, xid: str | None, lsn: int, seq: int, at: int | None, last_lsn: int = 0, last_seq: int = 0
+    ) -> Ended | None:
+        """A mark, a record, or several with the same transaction id, up to `last_lsn` and `last_seq`."""
+        if kind == BEGIN:
+            return self.begin(xid, lsn, seq)
+        if kind == COMMIT:
+            return self.commit(xid, lsn, seq, at)
+        return self._change(xid, lsn, seq, at, last_lsn or lsn, last_seq or seq)
 
     def begin(self, xid: str | None, lsn: int, seq: int) -> Ended | None:
         before = self._open
@@ -95,7 +97,7 @@ class Boundaries:
         if before is not None and before.last == lsn:  # in one record
             before.is_marked, before.has_ended = True, False
             return None
-        ended = self._take()
+        ended = self.end()
         self._open = _Open(xid, lsn, seq, is_marked=True)
         return ended
 
@@ -104,24 +106,23 @@ class Boundaries:
         ended = None
         current = self._open
         if current is None or (current.has_ended and current.last != lsn):
-            ended = self._take()
+            ended = self.end()
             current = self._open = _Open(xid, lsn, seq, is_marked=True)
         current.add(lsn, seq, at)
         current.has_ended = True
         return ended
 
-    def change(self, xid: str | None, lsn: int, seq: int, at: int | None, last_lsn: int = 0, last_seq: int = 0) -> (
-        Ended | None
-    ):  # fmt: skip
-        """A record, or several with the same transaction id, up to `last_lsn` and `last_seq`."""
+    def _change(
+        self, xid: str | None, lsn: int, seq: int, at: int | None, last_lsn: int, last_seq: int
+    ) -> Ended | None:
         ended = None
         current = self._open
         if current is not None and current.last != lsn:
             if current.has_ended or (not current.is_marked and current.xid != xid):
-                ended = self._take()
+                ended = self.end()
         if self._open is None:
             self._open = _Open(xid, lsn, seq, is_marked=False)
-        self._open.add(last_lsn or lsn, last_seq or seq, at)
+        self._open.add(last_lsn, last_seq, at)
         return ended
 
     def end_of_file(self, *, is_cut: bool) -> Ended | None:
@@ -129,9 +130,10 @@ class Boundaries:
         current = self._open
         if current is None or is_cut or (current.is_marked and not current.has_ended):
             return None
-        return self._take()
+        return self.end()
 
-    def _take(self) -> Ended | None:
+    def end(self) -> Ended | None:
+        """The open transaction, which ends because the next record is of another one."""
         taken, self._open = self._open, None
         if taken is None:
             return None

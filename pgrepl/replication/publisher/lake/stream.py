@@ -28,8 +28,7 @@ from pgrepl.replication.publisher.lake.transactions import (
     read_changes,
     wanted,
 )
-from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
-from pgrepl.replication.publisher.row_filter import TableMessages, truncated
+from pgrepl.replication.publisher.plan import SendPlan, TableMessages, check_sendable, send_plan, truncated
 from pgrepl.replication.wire import messages
 from pgrepl.replication.wire.messages import DELETE, UPDATE, Emitted, Message, Phase, TruncateMessage, WireTransaction
 

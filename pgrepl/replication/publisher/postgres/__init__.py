@@ -1,6 +1,6 @@
 """A PostgreSQL server as a publisher.
 
-    connecting.py     to a server by libpq's rules; link.py: one walsender connection, its answers and errors
+    link.py           one walsender connection by libpq's rules, its answers and errors
     publisher.py      a publisher of publisher/protocol.py; connection.py: the connections that its parts share
     published.py      the tables, columns and filters of publications; schema.py, types.py as statements for this side
     slots.py          positions of slots on the server, compared with ours

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.threads import ThreadPool
-from pgrepl.replication.endpoints import ConnectionFailure
-from pgrepl.replication.publisher.comparing import Comparing, HashedPiece, Limits, Pace, TableAtLsn, TablesAtLsn
+from pgrepl.replication.conninfo import ConnectionFailure
 from pgrepl.replication.publisher.postgres import copies, published, slots
+from pgrepl.replication.publisher.postgres.copy_columns import restricted
 from pgrepl.replication.publisher.postgres.copy_ranges import enter_snapshot
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.publisher.tables import Undivided
+from pgrepl.replication.publisher.tables import Comparing, HashedPiece, Limits, Pace, TableAtLsn, TablesAtLsn, Undivided
 
 if TYPE_CHECKING:
     from pgrepl.engine.run_kernels import KernelSource
@@ -226,9 +226,7 @@ class ServerTable(TableAtLsn):
 
     def _selected(self, condition: str | None, expressions: Sequence[str] | None = None) -> str:
         query = published.selection(self._link, self._rows, self._schema, self._name, expressions)
-        if condition is None:
-            return query
-        return f"{query} {'AND' if self._rows.condition is not None else 'WHERE'} ({condition})"
+        return query if condition is None else restricted(query, self._rows, f"({condition})")
 
 
 def _estimate(link: Link, rows: PublishedRows) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.ground.interrupts import JoinedThread
 from pgrepl.ground.processes import Workers
-from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.conninfo import ConnectionFailure
 from pgrepl.replication.publisher.postgres import copy_workers, ddl_trigger, published, slots
 from pgrepl.replication.publisher.postgres import schema as server_schema
 from pgrepl.replication.publisher.postgres.link import Link

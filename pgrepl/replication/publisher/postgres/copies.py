@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from pgrepl.replication.publisher.postgres import published, slots
 from pgrepl.replication.publisher.postgres.connection import ServerConnection
-from pgrepl.replication.publisher.postgres.copy_columns import ServerRows
+from pgrepl.replication.publisher.postgres.copy_columns import ServerRows, restricted
 from pgrepl.replication.publisher.postgres.copy_workers import readers
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import PublishedColumn, PublishedRows
@@ -249,8 +249,7 @@ class ServerKeyRanges(KeyRanges):
         direct = ServerRows(link, rows, schema, name, there.data_path, there.workers, conditions)
         self._connection.copying = link, "", direct
         query = published.selection(link, rows, schema, name)
-        either = " OR ".join(f"({each})" for each in conditions)
-        joined = f"{query} {'AND' if rows.condition is not None else 'WHERE'} ({either})"
+        joined = restricted(query, rows, f"({' OR '.join(f'({each})' for each in conditions)})")
         return _table_copy(link, published.copied_relation(rows, schema, name), joined, lsn, direct, snapshot)
 
 

@@ -1,4 +1,5 @@
-"""One connection to a server: libpq's walsender connection, as a subscription of PostgreSQL opens it.
+"""One connection to a server: libpq's walsender connection, as a subscription of PostgreSQL opens it. libpq itself
+reads the string, the environment, service files and `.pgpass`.
 
 A walsender takes replication commands and ordinary SQL, but only in the simple protocol; values are put into the text
 by libpq's own quoting. The link waits with select, so that Ctrl-C ends a long answer, and cancels it on the server.
@@ -6,6 +7,8 @@ by libpq's own quoting. The link waits with select, so that Ctrl-C ends a long a
 A server may be silent for long: it reads its WAL, or waits for other transactions. After wal_receiver_timeout the link
 asks it on another connection whether it is still there; a server that does not answer that either within the same time
 is lost.
+
+psycopg, numpy and the publisher are imported only when a connection is opened.
 """
 
 from __future__ import annotations
@@ -20,11 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.interrupts import JoinedThread
-from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.conninfo import ConnectionFailure
 from pgrepl.replication.publisher.protocol import PublisherError
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
+
 
 # How values are written by the server, whatever its settings say, and no timeout that would end a long answer.
 _SETTINGS = {
@@ -48,6 +52,7 @@ _LOOK = 0.5  # seconds between two checks for interrupts
 _CANCELLED = "57014"
 _NOT_ANSWERED = "canceling statement due to user request"
 _PORTION = 1 << 17  # bytes that are handed on together
+APPLICATION = "pgrepl"
 
 
 class Unreachable(ConnectionFailure):
@@ -507,3 +512,8 @@ def _texts(result: PGresult) -> list[tuple[str | None, ...]]:
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("utf-8", "replace")
+
+
+def link_to(options: Mapping[str, str]) -> Link:
+    """A connection for queries alone, which needs no REPLICATION privilege."""
+    return Link(options, APPLICATION, replication=False)

@@ -5,7 +5,7 @@ them.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from threading import Event
@@ -16,7 +16,7 @@ from pgrepl.replication.publisher.postgres import slots
 from pgrepl.replication.publisher.postgres.comparing import ServerComparing
 from pgrepl.replication.publisher.postgres.connection import ServerCatalog, ServerConnection
 from pgrepl.replication.publisher.postgres.copies import ServerCopies
-from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.postgres.link import APPLICATION, Link
 from pgrepl.replication.publisher.postgres.pieces import Piece
 from pgrepl.replication.publisher.postgres.prefetch import LeavesOff, Reading, ReadRequest, start_prefetch
 from pgrepl.replication.publisher.postgres.slots import Feedback, ServerProbe, retained
@@ -311,3 +311,16 @@ class PostgresPublisher(Publisher):
     def close(self) -> None:
         self.stream.stop()
         self._connection.close()
+
+
+def to_server(
+    options: Mapping[str, str],
+    data_path: str,
+    patience: float | None = None,
+    *,
+    interval: float = 10.0,
+    heartbeat: float = 0.0,
+) -> PostgresPublisher:
+    """An open connection; ConnectionFailure with libpq's words. `patience`: see Link; `interval`: see Feedback;
+    `heartbeat`: the seconds without a change after which a follower writes a message."""
+    return PostgresPublisher(Link(options, APPLICATION, patience=patience), data_path, interval, heartbeat)

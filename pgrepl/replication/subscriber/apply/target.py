@@ -24,8 +24,7 @@ from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.wire.messages import UNCHANGED, Row, SentColumn, SentRelation
-from pgrepl.replication.wire.text import WIRE_STYLE, reads_as_written
-from pgrepl.replication.wire.values import TEXTS, BinaryValue
+from pgrepl.replication.wire.values import TEXTS, WIRE_STYLE, BinaryValue, reads_as_written
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.types import oids

@@ -1,5 +1,5 @@
 """The initial copy of a table: the whole of it or by ranges of its key, row by row, by whole columns or on Spark, and
-the triggers that it fires.
+the triggers that it fires (apply/triggers.py).
 
 Read copy.py, then ranges.py. A worker may be killed anywhere; what the next attempt does follows from what was
 committed. The names are those of `crash_point`:

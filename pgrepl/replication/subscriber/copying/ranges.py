@@ -159,18 +159,7 @@ def ranges_of_unready(session: Session, subid: int, states: Mapping[int, tuple[s
 def _read(found: Sequence[tables.pgrepl_copy_range]) -> CopyRanges:
     (described,) = [row for row in found if row.number == _KEY]
     key = [(name, type) for name, type in json.loads(described.lower or "[]")]
-    made = CopyRanges(
-        key,
-        [
-            KeyRange(
-                None if row.lower is None else Bound.read(row.lower),
-                None if row.upper is None else Bound.read(row.upper),
-                None if row.snapshot is None else Snapshot.read(row.snapshot),
-            )
-            for row in found
-            if row.number != _KEY
-        ],
-    )
+    made = CopyRanges(key, [KeyRange.read(r.lower, r.upper, r.snapshot) for r in found if r.number != _KEY])
     made.since = int(described.snapshot or 0)
     return made
 
@@ -186,16 +175,9 @@ def store(session: Session, subid: int, relid: int, ranges: CopyRanges) -> None:
         session, tables.pgrepl_copy_range, subid=subid, relid=relid, number=_KEY, lower=key, upper=None, snapshot=since
     )
     for number, each in enumerate(ranges.ranges, _KEY + 1):
-        insert(
-            session,
-            tables.pgrepl_copy_range,
-            subid=subid,
-            relid=relid,
-            number=number,
-            lower=None if each.lower is None else each.lower.text(),
-            upper=None if each.upper is None else each.upper.text(),
-            snapshot=None if each.snapshot is None else str(each.snapshot),
-        )
+        lower, upper = each.texts()
+        values = {"lower": lower, "upper": upper, "snapshot": None if each.snapshot is None else str(each.snapshot)}
+        insert(session, tables.pgrepl_copy_range, subid=subid, relid=relid, number=number, **values)
 
 
 def forget(session: Session, subid: int, relid: int) -> None:

@@ -9,6 +9,7 @@ files.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pgrepl.ground.errors import Declined, PgError
@@ -23,9 +24,9 @@ from pgrepl.lake.write.delete_files import StagedDeletes, stage_deletes
 from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges, decide, leaving, rows_to_write
 from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import KeptKeys, NotClean, check_kept
-from pgrepl.replication.subscriber.apply.columns.missed import MissedMessages, missed_messages
 from pgrepl.replication.subscriber.apply.columns.partitions import by_leaf
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart
+from pgrepl.replication.subscriber.apply.columns.recorded import MissedMessages, missed_messages
 from pgrepl.replication.wire.batch import RelationChanges
 from pgrepl.replication.wire.file_changes import of_slices
 from pgrepl.replication.wire.message_files import MessageFile, read_numbers, write_numbers
@@ -48,20 +49,25 @@ class Unfinished:
     wrong: tuple[str, str] = ("", "")  # SQLSTATE and message
 
 
-def _told(work: Callable[[Task, PartWatch], Answer], task: Task, watch: PartWatch) -> Answer | Unfinished:
-    """Run a kernel. What another attempt would meet, too, is answered, not raised: Spark repeats a task that raises, on
-    another machine."""
-    try:
-        watch.check()
-        return work(task, watch)
-    except NotClean as found:
-        return Unfinished(obstacle=found.message)
-    except Declined as reason:
-        return Unfinished(declined=str(reason))
-    except PgError as error:
-        if error.is_of_machine:
-            raise
-        return Unfinished(wrong=(error.sqlstate, error.message))
+def _answering(work: Callable[[Task, PartWatch], Answer]) -> Callable[[Task, PartWatch], Answer | Unfinished]:
+    """A kernel that answers what another attempt would meet, too, and does not raise it: Spark repeats a task that
+    raises, on another machine."""
+
+    @wraps(work)
+    def told(task: Task, watch: PartWatch) -> Answer | Unfinished:
+        try:
+            watch.check()
+            return work(task, watch)
+        except NotClean as found:
+            return Unfinished(obstacle=found.message)
+        except Declined as reason:
+            return Unfinished(declined=str(reason))
+        except PgError as error:
+            if error.is_of_machine:
+                raise
+            return Unfinished(wrong=(error.sqlstate, error.message))
+
+    return told
 
 
 @frozen
@@ -123,11 +129,8 @@ class AppliedPart:
     logged: tuple[NewFile, ...] = ()  # of the table's log
 
 
-def apply_part(task: PartToApply, watch: PartWatch) -> list[AppliedPart] | Unfinished:
-    return _told(_apply, task, watch)
-
-
-def _apply(task: PartToApply, watch: PartWatch) -> list[AppliedPart]:
+@_answering
+def apply_part(task: PartToApply, watch: PartWatch) -> list[AppliedPart]:
     """Apply the part to each of its leaves. Of the obstacles in several leaves the first one in the order of messages
     counts."""
     changes = of_slices(task.sent, task.part.slices)
@@ -206,12 +209,9 @@ class ValuesToCheck:
     rows: TableRows
 
 
-def check_values(task: ValuesToCheck, watch: PartWatch) -> int | Unfinished:
+@_answering
+def check_values(task: ValuesToCheck, watch: PartWatch) -> int:
     """The number of values that were looked up."""
-    return _told(_check, task, watch)
-
-
-def _check(task: ValuesToCheck, watch: PartWatch) -> int:
     return check_kept(task.table, task.attnums, of_slices(task.sent, task.part.slices), are_within(task.rows))
 
 
@@ -239,11 +239,8 @@ class DeletesToMerge:
     folder: str
 
 
-def merge_deletes(task: DeletesToMerge, watch: PartWatch) -> list[StagedDeletes] | Unfinished:
-    return _told(_merge, task, watch)
-
-
-def _merge(task: DeletesToMerge, watch: PartWatch) -> list[StagedDeletes]:
+@_answering
+def merge_deletes(task: DeletesToMerge, watch: PartWatch) -> list[StagedDeletes]:
     found = []
     for each in task.files:
         watch.check()

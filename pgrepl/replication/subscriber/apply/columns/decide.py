@@ -12,10 +12,15 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.write.file_writer import DataFileWriter
 from pgrepl.replication.subscriber.apply.columns import fold
-from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
+from pgrepl.replication.subscriber.apply.columns.described import (
+    MOST_BYTES,
+    DescribedTable,
+    steps_of,
+    with_kept,
+    with_unsent,
+)
 from pgrepl.replication.subscriber.apply.columns.fold import Folded, KeptKeys, NotClean, check_other_keys
 from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Keys, Places
-from pgrepl.replication.subscriber.apply.columns.unchanged import steps_of, with_kept, with_unsent
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges
 
 if TYPE_CHECKING:
@@ -94,24 +99,17 @@ def _check_searched(described: DescribedTable, changes: RelationChanges, searchi
     described.check_searched(changes, np.flatnonzero(missed), old=False)
 
 
+@frozen
 class _Deciding:
-    def __init__(
-        self,
-        described: DescribedTable,
-        changes: RelationChanges,
-        within: RowsWithin,
-        kept: KeptKeys | None,
-        left: Numbers | None,
-        again: bool,
-        looks: bool,
-    ) -> None:
-        self.described = described
-        self.changes = changes
-        self.within = within
-        self.kept = kept
-        self.left = left
-        self.again = again
-        self.looks = looks
+    """The parameters of `decide`."""
+
+    described: DescribedTable
+    changes: RelationChanges
+    within: RowsWithin
+    kept: KeptKeys | None
+    left: Numbers | None
+    again: bool
+    looks: bool
 
     def run(self, new: Numbers, old: Numbers, updates: Numbers, rounds: Numbers | None, truncates: int) -> Decided:
         changes, described = self.changes, self.described

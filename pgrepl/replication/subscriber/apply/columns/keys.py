@@ -6,9 +6,9 @@ numbers of the columns are combined.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.lazy import np, pa, pc
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     Codes = npt.NDArray[np.int64]
     Truths = npt.NDArray[np.bool_]
+
+Item = TypeVar("Item")
 
 NOT_THERE = -1  # a row's key that no message has
 _THREADS = 2
@@ -123,10 +125,11 @@ class Keys:
         if len(gone):
             deleted = np.zeros(file.record_count, np.bool_)
             deleted[gone] = True
-        count = sum(footer.starts[group + 1] - footer.starts[group] for group in groups)
+        sizes = {group: footer.starts[group + 1] - footer.starts[group] for group in groups}
+        is_one = again and sum(sizes.values()) <= _FEW_ROWS
         with footers.DataFileReader(footer) as reader:
-            lots = [groups] if again and count <= _FEW_ROWS else list(_lots(footer, groups))
-            found = [self._in_groups(file, reader, lot, deleted, again=again and len(lots) == 1) for lot in lots]
+            parts = [groups] if is_one else list(lots(groups, sizes.__getitem__, _LOT))
+            found = [self._in_groups(file, reader, part, deleted, again=again and len(parts) == 1) for part in parts]
         numbers, positions, row_ids = (_joined(parts) for parts in zip(*found, strict=True))
         return numbers, positions, row_ids
 
@@ -254,14 +257,14 @@ def _sorted(codes: Codes) -> tuple[Codes, Codes]:
     return order, both
 
 
-def _lots(footer: Footer, groups: Sequence[int]) -> Iterator[list[int]]:
-    """Lots of row groups that are read together."""
-    lot: list[int] = []
+def lots(items: Iterable[Item], size: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Items that are done together, in order: each lot is of about this size."""
+    lot: list[Item] = []
     count = 0
-    for group in groups:
-        lot.append(group)
-        count += footer.starts[group + 1] - footer.starts[group]
-        if count >= _LOT:
+    for item in items:
+        lot.append(item)
+        count += size(item)
+        if count >= most:
             yield lot
             lot, count = [], 0
     if lot:

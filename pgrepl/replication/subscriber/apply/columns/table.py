@@ -19,8 +19,7 @@ from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.lake.write.statement import Write
 from pgrepl.replication.subscriber.apply.columns.decide import RowsToWrite, decide, leaving, rows_to_write
 from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable, TableKeys
-from pgrepl.replication.subscriber.apply.columns.logged import LoggedTable
-from pgrepl.replication.subscriber.apply.columns.missed import missed_messages
+from pgrepl.replication.subscriber.apply.columns.recorded import LoggedTable, missed_messages
 from pgrepl.replication.subscriber.apply.target import MatchedColumns, converted, identity_of
 from pgrepl.replication.subscriber.apply.triggers import check_target_privilege
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from pgrepl.catalog.session.session import Session
     from pgrepl.lake.read.data_file import NewFile
-    from pgrepl.replication.subscriber.row_origins import Foreign
+    from pgrepl.replication.subscriber.conflicts import Foreign
 
     Numbers = npt.NDArray[Any]
 

@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
-
-from pgrepl.catalog.facts.relation import Relation, relation
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.catalog.facts.relation import relation
 from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.lake.changes.changes import RowChange, in_order
-from pgrepl.lake.changes.history import COMMIT, PREPARE, ROLLBACK, LogicalMessage, Snapshot, TwoPhase
-from pgrepl.replication.publisher.lake.transactions import (
-    Changed,
-    LakeTransaction,
-    class_row,
-    is_plain,
-    phases,
-    prepared_changes,
-    read,
-    read_changes,
-)
+from pgrepl.lake.changes.changes import RowChange
+from pgrepl.lake.changes.changes import in_order
+from pgrepl.lake.changes.history import COMMIT
+from pgrepl.lake.changes.history import LogicalMessage
+from pgrepl.lake.changes.history import PREPARE
+from pgrepl.lake.changes.history import ROLLBACK
+from pgrepl.lake.changes.history import Snapshot
+from pgrepl.lake.changes.history import TwoPhase
+from pgrepl.replication.publisher.lake.transactions import Changed
+from pgrepl.replication.publisher.lake.transactions import LakeTransaction
+from pgrepl.replication.publisher.lake.transactions import class_row
+from pgrepl.replication.publisher.lake.transactions import is_plain
+from pgrepl.replication.publisher.lake.transactions import phases
+from pgrepl.replication.publisher.lake.transactions import prepared_changes
+from pgrepl.replication.publisher.lake.transactions import read
+from pgrepl.replication.publisher.lake.transactions import read_changes
 from pgrepl.replication.publisher.plan import ReplicaIdentity
-from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
-from pgrepl.sql.location import get_boolean, get_streaming
+from pgrepl.sql.keywords import quote_identifier
+from pgrepl.sql.keywords import quote_literal
+from pgrepl.sql.keywords import quote_qualified
+from pgrepl.sql.location import get_boolean
+from pgrepl.sql.location import get_streaming
 from pgrepl.sql.nodes import DefElem
 from pgrepl.types import oids
 from pgrepl.types.names import format_type
 from pgrepl.types.numbers import parse_bool
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
 
+
 Given = Sequence[tuple[str, str]]
 _OLDEST_VERSION = 1  # of the protocol
-_WITH_TWO_PHASE = 3
 _NEWEST_VERSION = 4
 
 
@@ -94,7 +103,10 @@ def protocol_options(given: Given) -> ProtocolOptions:
             raise PgError("42601", "conflicting or redundant options")
         seen[name] = value
         if name == "proto_version":
-            _check_number(value)
+            if not value.isascii() or not value.strip().isdigit():
+                raise PgError("22023", "invalid proto_version")
+            if int(value) > 0xFFFF_FFFF:
+                raise PgError("22023", f'proto_version "{value}" out of range')
         elif name == "publication_names":
             publications = split_identifiers(value)
             if publications is None:
@@ -109,37 +121,25 @@ def protocol_options(given: Given) -> ProtocolOptions:
     for required in ("proto_version", "publication_names"):
         if required not in seen:
             raise PgError("22023", f'option "{required}" missing')
-    version = int(seen["proto_version"])
-    _check_version(version)
-    _check_streaming(version, streaming)
-    if flags["two_phase"] and version < _WITH_TWO_PHASE:
-        raise PgError(
-            "22023",
-            f"requested proto_version={version} does not support two-phase commit, need {_WITH_TWO_PHASE} or higher",
-        )
+    _check_version(int(seen["proto_version"]), streaming, two_phase=flags["two_phase"])
     local_only = seen.get("origin", "any").lower() == "none"
     return ProtocolOptions(tuple(publications or ()), local_only, **flags)
 
 
-def _check_number(value: str) -> None:
-    if not value.isascii() or not value.strip().isdigit():
-        raise PgError("22023", "invalid proto_version")
-    if int(value) > 0xFFFF_FFFF:
-        raise PgError("22023", f'proto_version "{value}" out of range')
-
-
-def _check_streaming(version: int, streaming: str) -> None:
-    how, least = ("parallel streaming", 4) if streaming == "p" else ("streaming", 2)
-    if version < least and streaming != "f":
-        raise PgError("22023", f"requested proto_version={version} does not support {how}, need {least} or higher")
-
-
-def _check_version(version: int) -> None:
+def _check_version(version: int, streaming: str, *, two_phase: bool) -> None:
+    """Raise unless the protocol of this version has what is asked for."""
     sent = f"client sent proto_version={version} but server only supports protocol"
     if version > _NEWEST_VERSION:
         raise PgError("0A000", f"{sent} {_NEWEST_VERSION} or lower")
     if version < _OLDEST_VERSION:
         raise PgError("0A000", f"{sent} {_OLDEST_VERSION} or higher")
+    for is_asked, what, least in (
+        (streaming == "p", "parallel streaming", 4),
+        (streaming != "f", "streaming", 2),
+        (two_phase, "two-phase commit", 3),
+    ):
+        if is_asked and version < least:
+            raise PgError("22023", f"requested proto_version={version} does not support {what}, need {least} or higher")
 
 
 # --- all changes ------------------------------------------------------------------------------------------------------

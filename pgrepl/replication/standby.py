@@ -1,61 +1,82 @@
-"""Making a standby, bringing it up to date, promoting it, and the SQL functions that do so (slotsync.c).
+"""A standby: a second folder with a catalog and files that follows a first one, the primary, and can take its place.
 
+    pgrepl standby create FOLDER    a copy of the catalog, and its files linked or copied
+    pgrepl standby sync FOLDER      what has come since
+    pgrepl standby promote FOLDER   it follows no longer, and may be written
+
+A standby has the primary's snapshots under the primary's numbers, so LSNs mean the same in both, and the slots of the
+subscriptions that have `failover = true`, as they stood at those snapshots. A subscription that is pointed at the
+promoted standby goes on where it was. Until then the standby is read-only (catalog/session/context.py).
+
+Synchronizing is three steps, of which only the second is seen by others: files come first, under names that nothing
+refers to yet; then one transaction of SQLite puts the new catalog in the place of the old one; then files go that
+neither needs. Killed between any two, a standby is as it was before or as it is after, and the next run tidies up.
+Every file belongs to one folder: a hard link is a name of its own, so that VACUUM on one side takes nothing from the
+other.
+
+standby_files.py does that; here a standby is made, brought up to date and promoted, also by SQL functions (slotsync.c).
 Only a slot that needs nothing beyond the standby's last snapshot is synchronized: one whose subscriber is past it
 would miss changes after a failover.
+
+Rule: nothing here writes to the primary but the position of the standby's own slot.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager
+from contextlib import closing
+from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import datetime
+from datetime import timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from pgrepl.catalog.facts.roles import is_superuser
-from pgrepl.catalog.session.context import STANDBY, in_recovery, require_recovery
+from pgrepl.catalog.session.context import STANDBY
+from pgrepl.catalog.session.context import in_recovery
+from pgrepl.catalog.session.context import require_recovery
 from pgrepl.catalog.session.numbering import current_lsn
-from pgrepl.catalog.session.transaction import reading, statement
-from pgrepl.catalog.store import bootstrap, tables
-from pgrepl.catalog.store.store import delete, insert, rows, update
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.session.transaction import statement
+from pgrepl.catalog.store import bootstrap
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import delete
+from pgrepl.catalog.store.store import insert
+from pgrepl.catalog.store.store import rows
+from pgrepl.catalog.store.store import update
 from pgrepl.expr.functions.registry import Family
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql
 from pgrepl.lake.expire import known_files
-from pgrepl.lake.storage import claim, crash_point
+from pgrepl.lake.storage import claim
+from pgrepl.lake.storage import crash_point
+from pgrepl.replication import standby_files as drafts
 from pgrepl.replication.conninfo import check_conninfo
-from pgrepl.replication.publisher.slots import at_once, check_slot_permissions, slot_or_none
-from pgrepl.replication.publisher.standby_slots import create_physical_slot, move_physical_slot, standby_slot
-from pgrepl.replication.standby import files as drafts
-from pgrepl.replication.standby.files import (
-    Fetched,
-    PathMapping,
-    catalog_file,
-    check_primary,
-    conninfo_of,
-    on_primary,
-    sweep,
-)
+from pgrepl.replication.publisher.slots import at_once
+from pgrepl.replication.publisher.slots import check_slot_permissions
+from pgrepl.replication.publisher.slots import slot_or_none
+from pgrepl.replication.publisher.standby_slots import create_physical_slot
+from pgrepl.replication.publisher.standby_slots import move_physical_slot
+from pgrepl.replication.publisher.standby_slots import standby_slot
+from pgrepl.replication.standby_files import Fetched
+from pgrepl.replication.standby_files import PathMapping
+from pgrepl.replication.standby_files import catalog_file
+from pgrepl.replication.standby_files import check_primary
+from pgrepl.replication.standby_files import conninfo_of
+from pgrepl.replication.standby_files import on_primary
+from pgrepl.replication.standby_files import require_superuser
+from pgrepl.replication.standby_files import sweep
 from pgrepl.types.plain import lsn_text
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.expr.functions.registry import Call
 
-_FOLLOWED = (
-    "plugin",
-    "datoid",
-    "restart_lsn",
-    "confirmed_flush_lsn",
-    "catalog_snapshot",
-    "two_phase",
-    "two_phase_at",
-    "failover",
-)
+
+_FOLLOWED = ("plugin", "datoid", "restart_lsn", "confirmed_flush_lsn", "catalog_snapshot", "two_phase", "two_phase_at",
+             "failover")  # fmt: skip
 _LOST = ("invalidation_reason", "wal_status")
 _REQUIRES = "replication slot synchronization requires"
 
@@ -145,7 +166,7 @@ def create(primary: Session, folder: Path, *, slot: str | None, link: bool) -> S
     """Create a standby in a folder. `slot` becomes a physical replication slot on the primary with the standby's
     position; `link=False` copies files even where a hard link would do."""
     with reading(primary):
-        _require_superuser(primary, "create a standby")
+        require_superuser(primary, "create a standby")
         check_primary(primary)
         conninfo = conninfo_of(primary)
         if folder.resolve() == catalog_file(primary).parent:
@@ -185,7 +206,7 @@ def synchronize(standby: Session) -> Synchronized:
     catalog = catalog_file(standby)
     place_here = standby.catalog.data_path
     with reading(standby):
-        _require_superuser(standby, "synchronize a standby")
+        require_superuser(standby, "synchronize a standby")
         require_recovery(standby)
     claim(standby.catalog.folder)
     with _alone(place_here), on_primary(standby) as primary:
@@ -207,7 +228,7 @@ def synchronize(standby: Session) -> Synchronized:
 def promote(standby: Session) -> int:
     """End following the primary and allow writes; returns the LSN up to which the standby has the primary's changes."""
     with reading(standby):
-        _require_superuser(standby, "promote a standby")
+        require_superuser(standby, "promote a standby")
         require_recovery(standby)
     with _alone(standby.catalog.data_path):
         apart = standby.elsewhere(standby.database_oid, standby.role, apart=True)
@@ -239,6 +260,10 @@ def _drafted(
         yield draft, got, names
 
 
+def _alone(data_path: str) -> AbstractContextManager[None]:
+    return drafts.alone(data_path, PgError("55000", "cannot synchronize replication slots concurrently"))
+
+
 def _told(draft: Session, got: Fetched, removed: int) -> Synchronized:
     link = draft.link
     lsn = int(link.execute(sql.LAST_SNAPSHOT)[0][0]) + 1
@@ -250,30 +275,6 @@ def _report_position(primary: Session, slot: str | None, lsn: int) -> None:
     if slot:
         with at_once(primary) as apart:
             move_physical_slot(apart, slot, lsn)
-
-
-# --- checks and the lock ----------------------------------------------------------------------------------------------
-
-
-def _require_superuser(session: Session, what: str) -> None:
-    if not is_superuser(session):
-        raise PgError(
-            "42501", f"permission denied to {what}", detail=f"Only roles with the SUPERUSER attribute may {what}."
-        )
-
-
-@contextmanager
-def _alone(data_path: str) -> Iterator[None]:
-    """One process at a time works on a standby; the lock ends with the process."""
-    handle = os.open(data_path, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise PgError("55000", "cannot synchronize replication slots concurrently") from None
-        yield
-    finally:
-        os.close(handle)
 
 
 # --- functions --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,9 @@
-"""The output of a slot's plugin between two LSNs, and the SQL functions that peek at it or get it (logicalfuncs.c).
+"""Logical decoding for people and programs: the output of a slot's plugin between two LSNs, and the SQL functions that
+peek at it or get it (logicalfuncs.c).
+
+A slot made with the plugin test_decoding returns every change of its database as readable text (decoding_text.py),
+whatever publications there are; one made with pgoutput returns the messages of the replication protocol, to the
+functions that return bytea. The texts and bytes are those of PostgreSQL's plugins; publisher/lake reads the changes.
 
 Only committed changes are returned, apart from the caller's transaction; what get_changes returns is confirmed at
 once. A walsender keeps one stream for its connection, so that each relation is described once.
@@ -16,8 +21,8 @@ from pgrepl.catalog.store import tables
 from pgrepl.engine import choice
 from pgrepl.expr.functions.registry import Family
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.decoding.text import Given, decoded, protocol_options, text_options
-from pgrepl.replication.decoding.text import lines as text_lines
+from pgrepl.replication.decoding_text import Given, decoded, protocol_options, text_options
+from pgrepl.replication.decoding_text import lines as text_lines
 from pgrepl.replication.publisher import slots
 from pgrepl.replication.publisher.lake.definitions import redefined
 from pgrepl.replication.publisher.lake.stream import ChangeError, MessageStream
@@ -166,7 +171,7 @@ _TRIES = 5
 
 @implements("pg_logical_slot_peek_changes", context=True)
 def peek_changes(call: Call, name: str | None, lsn: int | None, count: int | None, options: Any) -> _Found:
-    return _read(call, name, lsn, count, options, "pg_logical_slot_peek_changes")
+    return _decoded(call, name, lsn, count, options, "pg_logical_slot_peek_changes")[0]
 
 
 @implements("pg_logical_slot_get_changes", context=True)
@@ -176,7 +181,7 @@ def get_changes(call: Call, name: str | None, lsn: int | None, count: int | None
 
 @implements("pg_logical_slot_peek_binary_changes", context=True)
 def peek_binary_changes(call: Call, name: str | None, lsn: int | None, count: int | None, options: Any) -> _Found:
-    return _read(call, name, lsn, count, options, None)
+    return _decoded(call, name, lsn, count, options, None)[0]
 
 
 @implements("pg_logical_slot_get_binary_changes", context=True)
@@ -184,37 +189,17 @@ def get_binary_changes(call: Call, name: str | None, lsn: int | None, count: int
     return _get(call, name, lsn, count, options, None)
 
 
-def _read(
-    call: Call, name: str | None, lsn: int | None, count: int | None, options: Any, function: str | None
-) -> _Found:
-    """`function`: the name of the function that returns text."""
-    given = _checked(call.session, name, options)
-    assert name is not None
-    return _decoded(call, name, lsn, count, given, function)[0]
-
-
 def _get(
     call: Call, name: str | None, lsn: int | None, count: int | None, options: Any, function: str | None
 ) -> _Found:
-    given = _checked(call.session, name, options)
-    assert name is not None
     for _ in range(_TRIES):
-        found, start, reached = _decoded(call, name, lsn, count, given, function)
+        found, start, reached = _decoded(call, name, lsn, count, options, function)
+        assert name is not None
         with slots.at_once(call.session) as there:
             if slots.acquire(there, name).confirmed_flush_lsn == start:  # no other call has got them
                 slots.confirm(there, name, reached)
                 return found
     raise PgError("55006", f'replication slot "{name}" is being used by others')
-
-
-def _checked(session: Session, name: str | None, options: Any) -> Given:
-    slots.check_slot_permissions(session)
-    slots.check_decoding_requirements(session)
-    if name is None:
-        raise PgError("22004", "slot name must not be null")
-    if options is None:
-        raise PgError("22004", "options array must not be null")
-    return _pairs(options)
 
 
 def _pairs(options: Any) -> Given:
@@ -229,11 +214,18 @@ def _pairs(options: Any) -> Given:
 
 
 def _decoded(
-    call: Call, name: str, upto: int | None, count: int | None, given: Given, function: str | None
+    call: Call, name: str | None, upto: int | None, count: int | None, options: Any, function: str | None
 ) -> tuple[_Found, int, int]:
-    """The lines, and the LSNs between which they are complete."""
+    """The lines, and the LSNs between which they are complete. `function`: the name of the one that returns text."""
     found: _Found = []
     session = call.session
+    slots.check_slot_permissions(session)
+    slots.check_decoding_requirements(session)
+    if name is None:
+        raise PgError("22004", "slot name must not be null")
+    if options is None:
+        raise PgError("22004", "options array must not be null")
+    given = _pairs(options)
     apart = session.elsewhere(session.database_oid, session.role, apart=True)
     try:
         with reading(apart):

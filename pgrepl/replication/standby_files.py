@@ -8,37 +8,51 @@ present one in one transaction, so that readers keep their snapshot. Files outsi
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import secrets
 import shutil
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
-from datetime import datetime, timezone
+from collections.abc import Collection
+from collections.abc import Iterator
+from collections.abc import Mapping
+from contextlib import ExitStack
+from contextlib import closing
+from contextlib import contextmanager
+from datetime import datetime
+from datetime import timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
-
+from pgrepl.catalog.facts.roles import is_superuser
 from pgrepl.catalog.session.context import is_standby
 from pgrepl.catalog.session.transaction import reading
-from pgrepl.catalog.store import bootstrap, files, sql
-from pgrepl.catalog.store import files as disk
+from pgrepl.catalog.store import bootstrap
+from pgrepl.catalog.store import files
+from pgrepl.catalog.store import sql
 from pgrepl.catalog.store.bootstrap import Settings
 from pgrepl.catalog.store.connection import CatalogConnection
 from pgrepl.catalog.store.files import MARK
-from pgrepl.catalog.store.opening import open_catalog, place_file, sqlite_catalog
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.catalog.store.opening import place_file
+from pgrepl.catalog.store.opening import sqlite_catalog
 from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
-from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.errors import unsupported
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql as lake_sql
 from pgrepl.lake import storage
-from pgrepl.lake.expire import forget_removed, known_files, named_files, sizes_by_path
+from pgrepl.lake.expire import forget_removed
+from pgrepl.lake.expire import known_files
+from pgrepl.lake.expire import named_files
+from pgrepl.lake.expire import sizes_by_path
 from pgrepl.lake.read.local import FOLDER as PINS_FOLDER
 from pgrepl.lake.read.local import oldest_pin
 from pgrepl.lake.storage import crash_point
 from pgrepl.replication.conninfo import check_conninfo
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
+
 
 _ELSEWHERE = "elsewhere/"
 _UNFINISHED = ".part"
@@ -100,7 +114,7 @@ def fetch(wanted: Mapping[str, tuple[str, int | None]], *, link: bool) -> Fetche
         count += 1
         size += os.stat(target).st_size
     for folder in folders:
-        disk.sync(folder)
+        files.sync(folder)
     return Fetched(count, size)
 
 
@@ -290,6 +304,30 @@ def on_primary(standby: Session) -> Iterator[Session]:
             session.close()
     finally:
         catalog.close()
+
+
+# --- checks and the lock ----------------------------------------------------------------------------------------------
+
+
+def require_superuser(session: Session, what: str) -> None:
+    if not is_superuser(session):
+        raise PgError(
+            "42501", f"permission denied to {what}", detail=f"Only roles with the SUPERUSER attribute may {what}."
+        )
+
+
+@contextmanager
+def alone(folder: str | Path, error: PgError) -> Iterator[None]:
+    """One process at a time works on a folder, others meet the error; the lock ends with the process."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise error from None
+        yield
+    finally:
+        os.close(handle)
 
 
 def check_primary(session: Session) -> None:
