@@ -6,25 +6,17 @@ The catalog is one of the lowest floors. The functions of higher floors that a s
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from pgrepl.catalog.session.session import Hooks
-from pgrepl.catalog.session.session import Session
-from pgrepl.catalog.session.session import SessionIdentity
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.session.session import Hooks, Session, SessionIdentity
 
 if TYPE_CHECKING:
     from pgrepl.catalog.store.connection import Catalog
-    from pgrepl.catalog.store.system import SystemRelation
-    from pgrepl.catalog.store.system import SystemRelations
-    from pgrepl.expr.functions.registry import Family
-    from pgrepl.expr.functions.registry import Implementation
+    from pgrepl.catalog.store.system import SystemRelation, SystemRelations
+    from pgrepl.expr.functions.registry import Family, Implementation
     from pgrepl.ground.errors import Report
 
 

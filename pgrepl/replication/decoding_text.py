@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import relation
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.lake.changes.changes import RowChange
-from pgrepl.lake.changes.changes import in_order
-from pgrepl.lake.changes.history import COMMIT
-from pgrepl.lake.changes.history import LogicalMessage
-from pgrepl.lake.changes.history import PREPARE
-from pgrepl.lake.changes.history import ROLLBACK
-from pgrepl.lake.changes.history import Snapshot
-from pgrepl.lake.changes.history import TwoPhase
-from pgrepl.replication.publisher.lake.transactions import Changed
-from pgrepl.replication.publisher.lake.transactions import LakeTransaction
-from pgrepl.replication.publisher.lake.transactions import class_row
-from pgrepl.replication.publisher.lake.transactions import is_plain
-from pgrepl.replication.publisher.lake.transactions import phases
-from pgrepl.replication.publisher.lake.transactions import prepared_changes
-from pgrepl.replication.publisher.lake.transactions import read
-from pgrepl.replication.publisher.lake.transactions import read_changes
+from pgrepl.lake.changes.changes import RowChange, in_order
+from pgrepl.lake.changes.history import COMMIT, PREPARE, ROLLBACK, LogicalMessage, Snapshot, TwoPhase
+from pgrepl.replication.publisher.lake.transactions import (
+    Changed,
+    LakeTransaction,
+    class_row,
+    is_plain,
+    phases,
+    prepared_changes,
+    read,
+    read_changes,
+)
 from pgrepl.replication.publisher.plan import ReplicaIdentity
-from pgrepl.sql.keywords import quote_identifier
-from pgrepl.sql.keywords import quote_literal
-from pgrepl.sql.keywords import quote_qualified
-from pgrepl.sql.location import get_boolean
-from pgrepl.sql.location import get_streaming
+from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
+from pgrepl.sql.location import get_boolean, get_streaming
 from pgrepl.sql.nodes import DefElem
 from pgrepl.types import oids
 from pgrepl.types.names import format_type
 from pgrepl.types.numbers import parse_bool
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -25,50 +25,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from contextlib import closing
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
-from datetime import datetime
-from datetime import timezone
+from datetime import datetime, timezone
 from pathlib import Path
-from pgrepl.catalog.session.context import STANDBY
-from pgrepl.catalog.session.context import in_recovery
-from pgrepl.catalog.session.context import require_recovery
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.session.context import STANDBY, in_recovery, require_recovery
 from pgrepl.catalog.session.numbering import current_lsn
-from pgrepl.catalog.session.transaction import reading
-from pgrepl.catalog.session.transaction import statement
-from pgrepl.catalog.store import bootstrap
-from pgrepl.catalog.store import tables
-from pgrepl.catalog.store.store import delete
-from pgrepl.catalog.store.store import insert
-from pgrepl.catalog.store.store import rows
-from pgrepl.catalog.store.store import update
+from pgrepl.catalog.session.transaction import reading, statement
+from pgrepl.catalog.store import bootstrap, tables
+from pgrepl.catalog.store.store import delete, insert, rows, update
 from pgrepl.expr.functions.registry import Family
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql
 from pgrepl.lake.expire import known_files
-from pgrepl.lake.storage import claim
-from pgrepl.lake.storage import crash_point
+from pgrepl.lake.storage import claim, crash_point
 from pgrepl.replication import standby_files as drafts
 from pgrepl.replication.conninfo import check_conninfo
-from pgrepl.replication.publisher.slots import at_once
-from pgrepl.replication.publisher.slots import check_slot_permissions
-from pgrepl.replication.publisher.slots import slot_or_none
-from pgrepl.replication.publisher.standby_slots import create_physical_slot
-from pgrepl.replication.publisher.standby_slots import move_physical_slot
-from pgrepl.replication.publisher.standby_slots import standby_slot
-from pgrepl.replication.standby_files import Fetched
-from pgrepl.replication.standby_files import PathMapping
-from pgrepl.replication.standby_files import catalog_file
-from pgrepl.replication.standby_files import check_primary
-from pgrepl.replication.standby_files import conninfo_of
-from pgrepl.replication.standby_files import on_primary
-from pgrepl.replication.standby_files import require_superuser
-from pgrepl.replication.standby_files import sweep
+from pgrepl.replication.publisher.slots import at_once, check_slot_permissions, slot_or_none
+from pgrepl.replication.publisher.standby_slots import create_physical_slot, move_physical_slot, standby_slot
+from pgrepl.replication.standby_files import (
+    Fetched,
+    PathMapping,
+    catalog_file,
+    check_primary,
+    conninfo_of,
+    on_primary,
+    require_superuser,
+    sweep,
+)
 from pgrepl.types.plain import lsn_text
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -13,42 +13,30 @@ import os
 import secrets
 import shutil
 import sqlite3
-from collections.abc import Collection
-from collections.abc import Iterator
-from collections.abc import Mapping
-from contextlib import ExitStack
-from contextlib import closing
-from contextlib import contextmanager
-from datetime import datetime
-from datetime import timezone
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
+
 from pgrepl.catalog.facts.roles import is_superuser
 from pgrepl.catalog.session.context import is_standby
 from pgrepl.catalog.session.transaction import reading
-from pgrepl.catalog.store import bootstrap
-from pgrepl.catalog.store import files
-from pgrepl.catalog.store import sql
+from pgrepl.catalog.store import bootstrap, files, sql
 from pgrepl.catalog.store.bootstrap import Settings
 from pgrepl.catalog.store.connection import CatalogConnection
 from pgrepl.catalog.store.files import MARK
-from pgrepl.catalog.store.opening import open_catalog
-from pgrepl.catalog.store.opening import place_file
-from pgrepl.catalog.store.opening import sqlite_catalog
+from pgrepl.catalog.store.opening import open_catalog, place_file, sqlite_catalog
 from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
-from pgrepl.ground.errors import PgError
-from pgrepl.ground.errors import unsupported
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql as lake_sql
 from pgrepl.lake import storage
-from pgrepl.lake.expire import forget_removed
-from pgrepl.lake.expire import known_files
-from pgrepl.lake.expire import named_files
-from pgrepl.lake.expire import sizes_by_path
+from pgrepl.lake.expire import forget_removed, known_files, named_files, sizes_by_path
 from pgrepl.lake.read.local import FOLDER as PINS_FOLDER
 from pgrepl.lake.read.local import oldest_pin
 from pgrepl.lake.storage import crash_point
 from pgrepl.replication.conninfo import check_conninfo
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -9,24 +9,14 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from pgrepl.api.opened import OpenedSession
-from pgrepl.api.opened import require_catalog
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from pgrepl.api.opened import OpenedSession, require_catalog
 from pgrepl.catalog.store.connection import without_password
-from pgrepl.ground.errors import PgError
-from pgrepl.ground.errors import Report
-from pgrepl.types.input_checks import bytes_to_text
-from pgrepl.types.input_checks import codec
-from pgrepl.types.input_checks import of_client
-from pgrepl.types.input_checks import text_to_bytes
-from typing import Literal
-from typing import TYPE_CHECKING
+from pgrepl.ground.errors import PgError, Report
+from pgrepl.types.input_checks import bytes_to_text, codec, of_client, text_to_bytes
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Parameter

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
-import random
-from pgrepl.expr.functions.support_functions import hash_bytes
-from pgrepl.expr.functions.support_functions import hash_int8
-from pgrepl.expr.functions.support_functions import hash_uint32
-from pgrepl.replication.comparison.columns import PADDING
-from pgrepl.replication.comparison.columns import RowHashes
-from pgrepl.replication.comparison.columns import TOGETHER
 
+from pgrepl.expr.functions.support_functions import hash_bytes, hash_int8, hash_uint32
+from pgrepl.replication.comparison.columns import PADDING, TOGETHER, RowHashes
 
 COUNT = TOGETHER + 100
 

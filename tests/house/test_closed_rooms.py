@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
 from tests.harness.programs import environment
 from tests.house.test_circles import FILES
 from tests.house.test_floors import names_at_top
 from tests.house.trees import tree_of
-
 
 # each room's folders, and the modules outside that are its door: they are reached when the room is asked for
 ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
 from collections.abc import Iterator
-from concurrent.futures import Future
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from threading import Event, current_thread, main_thread
+
+import pytest
+
 from pgrepl.engine import choice
 from pgrepl.replication.conninfo import parse_conninfo
-from pgrepl.replication.publisher.postgres import copy_columns
-from pgrepl.replication.publisher.postgres import copy_ranges
+from pgrepl.replication.publisher.postgres import copy_columns, copy_ranges
 from pgrepl.replication.publisher.postgres.publisher import to_server
 from tests.harness.dose import dose
 from tests.harness.programs import PATIENCE
 from tests.postgres.served import Served
-from threading import Event
-from threading import current_thread
-from threading import main_thread
 
 
 @pytest.fixture(params=dose(["rows", "csv", "binary"], 2))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import psycopg
-import pytest
 import time
 from contextlib import closing
+from threading import Event
+
+import psycopg
+import pytest
+
 from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.publisher.postgres import prefetch
 from pgrepl.replication.publisher.postgres.publisher import to_server
 from pgrepl.replication.publisher.protocol import StreamRequest
-from pgrepl.replication.publisher.senders import StreamOptions
-from pgrepl.replication.publisher.senders import WalSender
+from pgrepl.replication.publisher.senders import StreamOptions, WalSender
 from tests.harness.programs import eventually
 from tests.postgres.served import Served
 from tests.postgres.test_server_faults import following
-from threading import Event
-
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text)"
 ON_ONE = pytest.mark.parametrize("publishing", [18], indirect=True)

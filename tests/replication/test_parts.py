@@ -2,51 +2,39 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pickle
-import pyarrow as pa
-import pytest
 import random
 import sqlite3
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from pgrepl.catalog.facts.relation import find_relation
-from pgrepl.catalog.facts.relation import range_var
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pgrepl.catalog.facts.relation import find_relation, range_var
 from pgrepl.catalog.session.transaction import reading
-from pgrepl.engine import choice
-from pgrepl.engine import on_spark
+from pgrepl.engine import choice, on_spark
 from pgrepl.engine import spark as lake_spark
-from pgrepl.engine.choice import Choice
-from pgrepl.engine.choice import Engine
+from pgrepl.engine.choice import Choice, Engine
 from pgrepl.engine.task import NoWatch
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.publisher.lake import stream_columns
-from pgrepl.replication.publisher.plan import are_columnar
-from pgrepl.replication.publisher.plan import by_columns
-from pgrepl.replication.publisher.plan import send_plan
+from pgrepl.replication.publisher.plan import are_columnar, by_columns, send_plan
 from pgrepl.replication.subscriber.apply.columns import large
-from pgrepl.replication.subscriber.apply.columns.parts import DealtPart
-from pgrepl.replication.subscriber.apply.columns.parts import as_they_are
-from pgrepl.replication.subscriber.apply.columns.parts import by_key
+from pgrepl.replication.subscriber.apply.columns.parts import DealtPart, as_they_are, by_key
 from pgrepl.replication.wire import message_files
-from pgrepl.replication.wire.batch import DELETE
-from pgrepl.replication.wire.batch import INSERT
-from pgrepl.replication.wire.batch import RelationChanges
-from pgrepl.replication.wire.batch import UPDATE
-from pgrepl.replication.wire.file_changes import MessageFiles
-from pgrepl.replication.wire.file_changes import of_slices
-from pgrepl.replication.wire.message_files import Decoded
-from pgrepl.replication.wire.message_files import MessageWriter
-from pgrepl.replication.wire.messages import SentColumn
-from pgrepl.replication.wire.messages import SentRelation
+from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges
+from pgrepl.replication.wire.file_changes import MessageFiles, of_slices
+from pgrepl.replication.wire.message_files import Decoded, MessageWriter
+from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.types import oids
 from tests.harness.dose import dose
 from tests.harness.tasks import played_here
 from tests.harness.trio import Trio
-from typing import Any
 
 
 @pytest.fixture(autouse=True)

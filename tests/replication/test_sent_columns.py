@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
 import random
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.decoding import SlotDecoder
@@ -15,10 +19,6 @@ from pgrepl.replication.wire.pgoutput_write import MessageColumn
 from pgrepl.server.replication import sender
 from tests.harness.pair import Pair
 from tests.harness.programs import eventually
-from types import SimpleNamespace
-from typing import Any
-from typing import cast
-
 
 TYPES = (
     "i int8, b boolean, n numeric, m numeric(9,3), f float8, d date, z timestamptz, u uuid, j jsonb, y bytea, a int[]"

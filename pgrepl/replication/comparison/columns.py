@@ -7,8 +7,8 @@ NULL is hashed as a random value, another one at each run.
 
 The hash of a row is a chain: that of each column is the seed of the next one's. PostgreSQL's seeded hashes make it
 (hashint4extended, hashint8extended, hashtextextended), in numpy by hash_bytes_extended of common/hashfn.c
-(expr/functions/hashing.py has them for one value). So both sides find the same number, and the sum of these over the
-rows of a range is compared.
+(expr/functions/support_functions.py has them for one value). So both sides find the same number, and the sum of these
+over the rows of a range is compared.
 """
 
 from __future__ import annotations

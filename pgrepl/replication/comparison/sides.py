@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog.facts.relation import Attribute, Relation
 from pgrepl.catalog.facts.relation_parts import identity_or_primary_key
-from pgrepl.engine import choice, job, spark
+from pgrepl.engine import choice, run_kernels, spark
 from pgrepl.engine.choice import Engine
 from pgrepl.engine.copy_rows import CopyPart, RowMaker, RowsCopy
 from pgrepl.expr.partition_constraint import leaf_partitions
@@ -39,10 +39,10 @@ from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.replication.wire.values import wire_style
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.types.builtin import base_type
-from pgrepl.types.catalog_names import asks_catalog
 from pgrepl.types.lake.arrays import plain_array
 from pgrepl.types.lake.column_text import column_text
 from pgrepl.types.lake.forms import form
+from pgrepl.types.names import asks_catalog
 from pgrepl.types.text import writer
 
 if TYPE_CHECKING:
@@ -433,15 +433,17 @@ def digest_in_parts(
     """Add the rows of all sources to the digests. `count` is told of them, by threads as they go."""
     how = Shared((list(columns), pieces, seed, replace(local.style, lookup=None)))
     on_spark = engine is Engine.SPARK
-    parallelism = job.parallelism(on_spark=on_spark)
+    parallelism = run_kernels.parallelism(on_spark=on_spark)
     parts = [
         _DigestPart(replace(copy, rows=tuple(rows)), how)
         for copy, found in sources
         for rows in divide(found, parallelism)
     ]
     described = spark.described(f"comparison of {local.relation.qualified_name}") if on_spark else nullcontext()
-    with described, job.counting_writes(local.session, lambda rows, _size: count(rows)):
-        answers = job.run_parts_apart(local.session, parts, _digest_rows, on_spark=on_spark, check=check_for_interrupts)
+    with described, run_kernels.counting_writes(local.session, lambda rows, _size: count(rows)):
+        answers = run_kernels.run_parts_apart(
+            local.session, parts, _digest_rows, on_spark=on_spark, check=check_for_interrupts
+        )
     for answer in answers:
         if answer.declined:
             raise Declined(answer.declined)

@@ -9,29 +9,19 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeAlias, TypeVar
+
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.ground.lazy import np
-from pgrepl.ground.lazy import pa
-from pgrepl.ground.threads import ThreadPool
-from pgrepl.ground.threads import parallelism
+from pgrepl.ground.lazy import np, pa
+from pgrepl.ground.threads import ThreadPool, parallelism
 from pgrepl.replication.wire import batch
-from pgrepl.replication.wire.messages import DELETE
-from pgrepl.replication.wire.messages import INSERT
-from pgrepl.replication.wire.messages import UPDATE
+from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE
 from pgrepl.types import oids
 from pgrepl.types.text import read_text
 from pgrepl.types.times.dates import UNIX_EPOCH_USECS
-from typing import Any
-from typing import BinaryIO
-from typing import Protocol
-from typing import TYPE_CHECKING
-from typing import TypeAlias
-from typing import TypeVar
 
 if TYPE_CHECKING:
     import numpy.typing as npt

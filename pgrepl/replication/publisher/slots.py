@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
-from datetime import timedelta
-from datetime import timezone
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
 from pgrepl.catalog.facts.roles import has_attribute
 from pgrepl.catalog.locks.lock_file import is_alive
 from pgrepl.catalog.session import statistics
@@ -20,18 +20,11 @@ from pgrepl.catalog.session.context import in_recovery
 from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.session.parameters import check_slot_name
 from pgrepl.catalog.store import tables
-from pgrepl.catalog.store.store import delete
-from pgrepl.catalog.store.store import insert
-from pgrepl.catalog.store.store import one
-from pgrepl.catalog.store.store import rows
-from pgrepl.catalog.store.store import update
-from pgrepl.ground.errors import PgError
-from pgrepl.ground.errors import unsupported
+from pgrepl.catalog.store.store import delete, insert, one, rows, update
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.replication.publisher import senders
 from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.types.plain import lsn_text
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -10,31 +10,22 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.replication.wire.batch import SparkCopyRows
-from pgrepl.replication.wire.messages import Row
-from pgrepl.replication.wire.messages import SentRelation
+from pgrepl.replication.wire.messages import Row, SentRelation
 from pgrepl.replication.wire.values import WIRE_STYLE
-from pgrepl.sql.keywords import quote_identifier
-from pgrepl.sql.keywords import quote_qualified
+from pgrepl.sql.keywords import quote_identifier, quote_qualified
 from pgrepl.types import oids
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.lake.forms import form
 from pgrepl.types.names import format_type
 from pgrepl.types.oids import FIRST_USER_OID
-from pgrepl.types.text import read_text
-from pgrepl.types.text import reader
-from typing import Any
-from typing import Protocol
-from typing import TYPE_CHECKING
-from typing import TypeAlias
+from pgrepl.types.text import read_text, reader
 
 if TYPE_CHECKING:
     from pgrepl.catalog.facts.relation import Relation

@@ -14,44 +14,36 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from datetime import timedelta
-from datetime import timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from pgrepl.catalog.facts.roles import database_or_none
-from pgrepl.catalog.facts.roles import has_attribute
-from pgrepl.catalog.facts.roles import role_or_none
-from pgrepl.catalog.facts.roles import verify_password
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.facts.roles import database_or_none, has_attribute, role_or_none, verify_password
 from pgrepl.catalog.session import login
-from pgrepl.catalog.session.login import admit_to_database
-from pgrepl.catalog.session.login import admit_user
-from pgrepl.catalog.session.login import apply_stored_settings
+from pgrepl.catalog.session.login import admit_to_database, admit_user, apply_stored_settings
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.opening import open_catalog
-from pgrepl.catalog.store.store import delete
-from pgrepl.catalog.store.store import insert
-from pgrepl.catalog.store.store import one
-from pgrepl.catalog.store.store import update
+from pgrepl.catalog.store.store import delete, insert, one, update
 from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.conninfo import ConnectionFailure
-from pgrepl.replication.conninfo import DEFAULT_PORT
-from pgrepl.replication.conninfo import Endpoint
-from pgrepl.replication.conninfo import FILES
-from pgrepl.replication.conninfo import apply_options
-from pgrepl.replication.conninfo import check_conninfo
-from pgrepl.replication.conninfo import check_port
-from pgrepl.replication.conninfo import endpoints
-from pgrepl.replication.conninfo import only
+from pgrepl.replication.conninfo import (
+    DEFAULT_PORT,
+    FILES,
+    ConnectionFailure,
+    Endpoint,
+    apply_options,
+    check_conninfo,
+    check_port,
+    endpoints,
+    only,
+)
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from pgrepl.replication.publisher.postgres.link import Unreachable
-from pgrepl.replication.publisher.protocol import Publisher
-from pgrepl.replication.publisher.protocol import server_text
+from pgrepl.replication.publisher.protocol import Publisher, server_text
 from pgrepl.types.oids import TIMESTAMPTZ
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import read_text
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

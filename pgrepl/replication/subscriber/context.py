@@ -9,48 +9,39 @@ nothing written.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
-from pgrepl.catalog.facts.roles import is_superuser
-from pgrepl.catalog.facts.roles import role_name
+from threading import Event
+from typing import TYPE_CHECKING, TypeVar
+
+from pgrepl.catalog.facts.roles import is_superuser, role_name
 from pgrepl.catalog.facts.subscription import conninfo_of
 from pgrepl.catalog.locks.lock_table import LockRequest
-from pgrepl.catalog.session.login import admit
-from pgrepl.catalog.session.login import apply_stored_settings
+from pgrepl.catalog.session.login import admit, apply_stored_settings
 from pgrepl.catalog.session.settings import Settings
-from pgrepl.catalog.session.transaction import DimensionsNeeded
-from pgrepl.catalog.session.transaction import LockNeeded
-from pgrepl.catalog.session.transaction import reading
-from pgrepl.catalog.session.transaction import statement
+from pgrepl.catalog.session.transaction import DimensionsNeeded, LockNeeded, reading, statement
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one
 from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.lake.commit.commit import LockedByOthers
+from pgrepl.lake.commit import LockedByOthers
 from pgrepl.replication.conninfo import ConnectionFailure
-from pgrepl.replication.log import LogOf
-from pgrepl.replication.log import ServerLog
-from pgrepl.replication.publisher.protocol import Publisher
-from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.subscriber import connection
-from pgrepl.replication.subscriber import lease
-from pgrepl.replication.subscriber import state
+from pgrepl.replication.log import LogOf, ServerLog
+from pgrepl.replication.publisher.protocol import Publisher, PublisherError
+from pgrepl.replication.subscriber import connection, lease, state
 from pgrepl.replication.subscriber.connection import connect
-from pgrepl.replication.subscriber.lease import CopyProgress
-from pgrepl.replication.subscriber.lease import Heartbeat
-from pgrepl.replication.subscriber.lease import HeldLease
-from pgrepl.replication.subscriber.lease import Observer
-from pgrepl.replication.subscriber.lease import SubscriptionChanged
-from pgrepl.replication.subscriber.lease import WorkerFailed
-from pgrepl.replication.subscriber.lease import WorkerStopped
-from pgrepl.replication.subscriber.lease import asking
-from threading import Event
-from typing import TYPE_CHECKING
-from typing import TypeVar
+from pgrepl.replication.subscriber.lease import (
+    CopyProgress,
+    Heartbeat,
+    HeldLease,
+    Observer,
+    SubscriptionChanged,
+    WorkerFailed,
+    WorkerStopped,
+    asking,
+)
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -7,49 +7,34 @@ about to write to a table makes its log, or adds the columns that it lacks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
 from pgrepl.catalog.facts import history
 from pgrepl.catalog.facts import subscription as catalog
-from pgrepl.catalog.facts.history import COPY
-from pgrepl.catalog.facts.history import OLD
-from pgrepl.catalog.facts.history import OPTION
-from pgrepl.catalog.facts.history import OWN
-from pgrepl.catalog.facts.history import VALIDITY
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.relation import relation_or_none
+from pgrepl.catalog.facts.history import COPY, OLD, OPTION, OWN, VALIDITY
+from pgrepl.catalog.facts.relation import Relation, relation, relation_or_none
 from pgrepl.catalog.facts.relation_parts import partition_ancestors
 from pgrepl.catalog.facts.subscription import HISTORIES
 from pgrepl.catalog.session.transaction import LockNeeded
 from pgrepl.catalog.store import tables
 from pgrepl.expr.partition_constraint import leaf_partitions
-from pgrepl.ground.errors import Declined
-from pgrepl.ground.errors import PgError
+from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.ground.lazy import np
-from pgrepl.ground.lazy import pa
+from pgrepl.ground.lazy import np, pa
 from pgrepl.lake import commit
 from pgrepl.lake.commit import LockedByOthers
 from pgrepl.lake.read import local
-from pgrepl.lake.table import LakeTable
-from pgrepl.lake.table import lake_table
+from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.lake.write.file_writer import DataFileWriter
 from pgrepl.lake.write.statement import Write
 from pgrepl.replication.subscriber import state
-from pgrepl.replication.subscriber.apply.progress import Emptied
-from pgrepl.replication.subscriber.apply.progress import Entry
-from pgrepl.replication.subscriber.apply.progress import Journal
+from pgrepl.replication.subscriber.apply.progress import Emptied, Entry, Journal
 from pgrepl.replication.subscriber.schema_changes.columns import type_name
 from pgrepl.replication.wire.messages import WireTransaction
 from pgrepl.replication.wire.pgoutput import now
 from pgrepl.rows.checks_table import converter
-from pgrepl.sql.keywords import quote_identifier
-from pgrepl.sql.keywords import quote_qualified
-from typing import Any
-from typing import TYPE_CHECKING
+from pgrepl.sql.keywords import quote_identifier, quote_qualified
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -6,45 +6,30 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
 from pgrepl.catalog.facts import activity
 from pgrepl.catalog.facts import subscription as catalog
 from pgrepl.catalog.facts.relation import relation_or_none
-from pgrepl.catalog.facts.roles import has_privs_of_role
-from pgrepl.catalog.facts.roles import is_superuser
-from pgrepl.catalog.facts.roles import role_or_none
+from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser, role_or_none
 from pgrepl.catalog.facts.subscription import conninfo_of
 from pgrepl.catalog.session.login import apply_stored_settings
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store import tables
-from pgrepl.catalog.store.store import one
-from pgrepl.catalog.store.store import rows
+from pgrepl.catalog.store.store import one, rows
 from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.replication.conninfo import ConnectionFailure
-from pgrepl.replication.conninfo import FILES
-from pgrepl.replication.conninfo import parse_conninfo
+from pgrepl.replication.conninfo import FILES, ConnectionFailure, parse_conninfo
 from pgrepl.replication.origins import origin_or_none
-from pgrepl.replication.publisher.protocol import Backlog
-from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.publisher.protocol import SlotLag
-from pgrepl.replication.publisher.protocol import server_text
-from pgrepl.replication.publisher.protocol import slot_is_ahead
-from pgrepl.replication.publisher.senders import LOST
-from pgrepl.replication.publisher.senders import Retained
-from pgrepl.replication.publisher.senders import why_invalid
-from pgrepl.replication.subscriber import lease
-from pgrepl.replication.subscriber import state
+from pgrepl.replication.publisher.protocol import Backlog, PublisherError, SlotLag, server_text, slot_is_ahead
+from pgrepl.replication.publisher.senders import LOST, Retained, why_invalid
+from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.connection import connect
 from pgrepl.replication.subscriber.copying.ranges import copy_ranges
-from pgrepl.replication.subscriber.dangers import Danger
-from pgrepl.replication.subscriber.dangers import dangers
-from pgrepl.replication.subscriber.dangers import limits
-from pgrepl.replication.subscriber.state import Stop
-from pgrepl.replication.subscriber.state import stop_of
+from pgrepl.replication.subscriber.dangers import Danger, dangers, limits
+from pgrepl.replication.subscriber.state import Stop, stop_of
 from pgrepl.types.plain import lsn_text
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

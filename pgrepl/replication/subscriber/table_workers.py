@@ -14,17 +14,14 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from contextlib import ExitStack
-from contextlib import contextmanager
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from enum import Enum
-from enum import auto
+from enum import Enum, auto
 from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
 from pgrepl.catalog.facts import subscription as catalog
 from pgrepl.catalog.locks import lock_file
 from pgrepl.catalog.session import statistics
@@ -41,23 +38,13 @@ from pgrepl.lake.storage import crash_point
 from pgrepl.replication.origins import drop_origin
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.subscriber import apply_loop as loop
-from pgrepl.replication.subscriber import lease
-from pgrepl.replication.subscriber import state
+from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.apply.triggers import has_triggers
 from pgrepl.replication.subscriber.attach import occupy
-from pgrepl.replication.subscriber.context import WorkerContext
-from pgrepl.replication.subscriber.context import despite_locks
-from pgrepl.replication.subscriber.copying.copy import copy_table
-from pgrepl.replication.subscriber.copying.copy import forget_slot
-from pgrepl.replication.subscriber.lease import SubscriptionChanged
-from pgrepl.replication.subscriber.lease import WorkerFailed
-from pgrepl.replication.subscriber.lease import WorkerStopped
-from pgrepl.replication.subscriber.streaming import StreamBatch
-from pgrepl.replication.subscriber.streaming import following_of
-from pgrepl.replication.subscriber.streaming import start_stream
-from queue import Empty
-from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from pgrepl.replication.subscriber.context import WorkerContext, despite_locks
+from pgrepl.replication.subscriber.copying.copy import copy_table, forget_slot
+from pgrepl.replication.subscriber.lease import SubscriptionChanged, WorkerFailed, WorkerStopped
+from pgrepl.replication.subscriber.streaming import StreamBatch, following_of, start_stream
 
 if TYPE_CHECKING:
     from pgrepl.catalog.facts.relation import Relation

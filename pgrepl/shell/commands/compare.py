@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-import click
 import json
 import sys
 import time
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
 from pgrepl.api.replication import comparer
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.comparison.compare import Comparer
-from pgrepl.replication.comparison.compare import Options
-from pgrepl.replication.comparison.compare import ProgressFile
+from pgrepl.replication.comparison.compare import Comparer, Options, ProgressFile
 from pgrepl.replication.comparison.found import Progress
 from pgrepl.replication.comparison.repair import Repairer
-from pgrepl.shell.commands.applying import stoppable_command
-from pgrepl.shell.commands.applying import worker_options
-from pgrepl.shell.commands.subcommand import BAD_CONNECTION
-from pgrepl.shell.commands.subcommand import Command
-from pgrepl.shell.commands.subcommand import FAILURE
-from pgrepl.shell.commands.subcommand import OK
-from pgrepl.shell.commands.subcommand import Seconds
-from pgrepl.shell.commands.subcommand import connection
-from pgrepl.shell.commands.subcommand import on_spark
+from pgrepl.shell.commands.applying import stoppable_command, worker_options
+from pgrepl.shell.commands.subcommand import BAD_CONNECTION, FAILURE, OK, Command, Seconds, connection, on_spark
 from pgrepl.shell.connection import DEFAULT_DATABASE
 from pgrepl.types.plain import lsn_text
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.replication.comparison.compare import Comparison
-    from pgrepl.replication.comparison.found import Difference
-    from pgrepl.replication.comparison.found import TableComparison
+    from pgrepl.replication.comparison.found import Difference, TableComparison
     from pgrepl.replication.comparison.repair import Repaired
 
 

@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-import click
 import json
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from contextlib import ExitStack
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store.files import first_line
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.wire.values import wire_style
-from pgrepl.shell.commands.subcommand import FAILURE
-from pgrepl.shell.commands.subcommand import OK
-from pgrepl.shell.commands.subcommand import Seconds
-from pgrepl.shell.commands.subcommand import as_lsn
-from pgrepl.shell.commands.subcommand import connecting
-from pgrepl.shell.commands.subcommand import connection
-from pgrepl.shell.commands.subcommand import is_only_with
-from pgrepl.shell.commands.subcommand import say
+from pgrepl.shell.commands.subcommand import FAILURE, OK, Seconds, as_lsn, connecting, connection, is_only_with, say
 from pgrepl.shell.connection import ConnectFailure
-from typing import Any
-from typing import BinaryIO
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.ground.errors import Report
-    from pgrepl.iceberg.export import Exported
-    from pgrepl.iceberg.export import ForeignCatalog
+    from pgrepl.iceberg.export import Exported, ForeignCatalog
     from pgrepl.iceberg.tables import Described
     from pgrepl.replication.change_writer import ChangeWriter
     from pgrepl.replication.formats.sinks import Sink

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import click
 import os
 import sys
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
 from pgrepl.catalog.facts.relation import find_relation
 from pgrepl.catalog.session.settings import USUAL_RELEASE
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.conninfo import ConnectionFailure
-from pgrepl.replication.conninfo import ConninfoError
-from pgrepl.replication.conninfo import parse_conninfo
+from pgrepl.replication.conninfo import ConnectionFailure, ConninfoError, parse_conninfo
 from pgrepl.replication.publisher.postgres import ddl_trigger
 from pgrepl.replication.publisher.postgres.link import link_to
 from pgrepl.replication.publisher.postgres.schema import create_statements
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.shell.commands.subcommand import OK
-from pgrepl.shell.commands.subcommand import connecting
-from pgrepl.shell.commands.subcommand import connection
-from pgrepl.shell.connection import ConnectFailure
-from pgrepl.shell.connection import startup_settings
+from pgrepl.shell.commands.subcommand import OK, connecting, connection
+from pgrepl.shell.connection import ConnectFailure, startup_settings
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.statements.run import run as run_statements
-from typing import TYPE_CHECKING
-from typing import TypeVar
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-import click
 import json
 import os
 import sys
 import time
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
 from pgrepl.catalog.store.files import first_line
 from pgrepl.expr.functions.misc import pg_size_pretty
 from pgrepl.ground.errors import PgError
-from pgrepl.shell.commands.subcommand import OK
-from pgrepl.shell.commands.subcommand import Seconds
-from pgrepl.shell.commands.subcommand import check_superuser
-from pgrepl.shell.commands.subcommand import connecting
-from pgrepl.shell.commands.subcommand import connection
-from pgrepl.shell.commands.subcommand import is_only_with
-from pgrepl.shell.commands.subcommand import many
-from pgrepl.shell.commands.subcommand import say
-from pgrepl.shell.commands.subcommand import write_table
-from pgrepl.shell.connection import CATALOG_FILE
-from pgrepl.shell.connection import ConnectFailure
-from pgrepl.shell.connection import DEFAULT_DATABASE
-from pgrepl.shell.connection import DEFAULT_USER
+from pgrepl.shell.commands.subcommand import (
+    OK,
+    Seconds,
+    check_superuser,
+    connecting,
+    connection,
+    is_only_with,
+    many,
+    say,
+    write_table,
+)
+from pgrepl.shell.connection import CATALOG_FILE, DEFAULT_DATABASE, DEFAULT_USER, ConnectFailure
 from pgrepl.types.plain import lsn_text
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pgrepl.lake.verify import Damage
-    from pgrepl.lake.verify import Verification
+    from pgrepl.lake.verify import Damage, Verification
     from pgrepl.replication.standby import Synchronized
 
 

@@ -4,65 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from typing import TYPE_CHECKING
+
 from pgrepl.catalog.facts import subscription as subscriptions
-from pgrepl.catalog.facts.acl import ObjectKind
-from pgrepl.catalog.facts.acl import check_may_create
-from pgrepl.catalog.facts.acl import check_privilege
+from pgrepl.catalog.facts.acl import ObjectKind, check_may_create, check_privilege
 from pgrepl.catalog.facts.depend import forget_dependencies
-from pgrepl.catalog.facts.roles import check_can_set_role
-from pgrepl.catalog.facts.roles import is_superuser
-from pgrepl.catalog.facts.roles import resolve_role
-from pgrepl.catalog.facts.subscription import conninfo_of
-from pgrepl.catalog.facts.subscription import server_by_name
-from pgrepl.catalog.facts.subscription import server_conninfo
+from pgrepl.catalog.facts.roles import check_can_set_role, is_superuser, resolve_role
+from pgrepl.catalog.facts.subscription import conninfo_of, server_by_name, server_conninfo
 from pgrepl.catalog.session.transaction import require_no_block
 from pgrepl.catalog.store import tables
-from pgrepl.catalog.store.store import delete
-from pgrepl.catalog.store.store import insert
-from pgrepl.catalog.store.store import new_oid
-from pgrepl.catalog.store.store import update
-from pgrepl.catalog.store.system import ObjectAddress
-from pgrepl.catalog.store.system import PG_SUBSCRIPTION
+from pgrepl.catalog.store.store import delete, insert, new_oid, update
+from pgrepl.catalog.store.system import PG_SUBSCRIPTION, ObjectAddress
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
-from pgrepl.replication.conninfo import ConnectionFailure
-from pgrepl.replication.conninfo import check_conninfo
-from pgrepl.replication.conninfo import names_files
-from pgrepl.replication.origins import check_room_for_another
-from pgrepl.replication.origins import create_origin
-from pgrepl.replication.origins import drop_origin
-from pgrepl.replication.publisher.protocol import ChangeFiles
-from pgrepl.replication.publisher.protocol import Publisher
-from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.publisher.protocol import Slots
-from pgrepl.replication.subscriber import connection
-from pgrepl.replication.subscriber import history
-from pgrepl.replication.subscriber import lease
+from pgrepl.replication.conninfo import ConnectionFailure, check_conninfo, names_files
+from pgrepl.replication.origins import check_room_for_another, create_origin, drop_origin
+from pgrepl.replication.publisher.protocol import ChangeFiles, Publisher, PublisherError, Slots
+from pgrepl.replication.subscriber import connection, history, lease
 from pgrepl.replication.subscriber.connection import connect
-from pgrepl.sql.nodes import AlterOwnerStmt
-from pgrepl.sql.nodes import CreateSubscriptionStmt
-from pgrepl.sql.nodes import DropSubscriptionStmt
-from pgrepl.sql.nodes import RenameStmt
-from pgrepl.statements.replication.subscription_parts import CREATE
-from pgrepl.statements.replication.subscription_parts import OPTION_COLUMNS
-from pgrepl.statements.replication.subscription_parts import SubscriptionOptions
-from pgrepl.statements.replication.subscription_parts import add_tables
-from pgrepl.statements.replication.subscription_parts import check_files_options
-from pgrepl.statements.replication.subscription_parts import check_may_read_files
-from pgrepl.statements.replication.subscription_parts import check_may_subscribe
-from pgrepl.statements.replication.subscription_parts import check_password_exemption
-from pgrepl.statements.replication.subscription_parts import check_publications
-from pgrepl.statements.replication.subscription_parts import check_publications_origin
-from pgrepl.statements.replication.subscription_parts import check_subscription_owner
-from pgrepl.statements.replication.subscription_parts import connected
-from pgrepl.statements.replication.subscription_parts import depend_on_server
-from pgrepl.statements.replication.subscription_parts import drop_slot
-from pgrepl.statements.replication.subscription_parts import leave
-from pgrepl.statements.replication.subscription_parts import must_use_password
-from pgrepl.statements.replication.subscription_parts import parse_subscription_options
-from pgrepl.statements.replication.subscription_parts import say_of_retention
-from pgrepl.statements.replication.subscription_parts import warn_without_mapping
-from typing import TYPE_CHECKING
+from pgrepl.sql.nodes import AlterOwnerStmt, CreateSubscriptionStmt, DropSubscriptionStmt, RenameStmt
+from pgrepl.statements.replication.subscription_parts import (
+    CREATE,
+    OPTION_COLUMNS,
+    SubscriptionOptions,
+    add_tables,
+    check_files_options,
+    check_may_read_files,
+    check_may_subscribe,
+    check_password_exemption,
+    check_publications,
+    check_publications_origin,
+    check_subscription_owner,
+    connected,
+    depend_on_server,
+    drop_slot,
+    leave,
+    must_use_password,
+    parse_subscription_options,
+    say_of_retention,
+    warn_without_mapping,
+)
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -7,73 +7,43 @@ and origin of an unfinished copy (AlterSubscription_refresh). Definitions of fil
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import closing
-from contextlib import contextmanager
-from contextlib import suppress
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING, Any
+
 from pgrepl.catalog.facts import subscription as subscriptions
-from pgrepl.catalog.facts.acl import check_may_create
-from pgrepl.catalog.facts.acl import check_owner
-from pgrepl.catalog.facts.depend import Dependency
-from pgrepl.catalog.facts.depend import record_dependency
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import find_relation
-from pgrepl.catalog.facts.relation import relation_or_none
-from pgrepl.catalog.facts.roles import has_privs_of_role
-from pgrepl.catalog.facts.roles import is_superuser
-from pgrepl.catalog.facts.roles import role_by_name
-from pgrepl.catalog.facts.subscription import HISTORIES
-from pgrepl.catalog.facts.subscription import NO_HISTORY
-from pgrepl.catalog.facts.subscription import NO_SCHEMA
-from pgrepl.catalog.facts.subscription import PUBLIC
-from pgrepl.catalog.facts.subscription import SCHEMA_CHANGES
-from pgrepl.catalog.facts.subscription import WITH_TABLES
-from pgrepl.catalog.facts.subscription import conninfo_of
-from pgrepl.catalog.facts.subscription import mapping_not_found
-from pgrepl.catalog.facts.subscription import mapping_or_none
+from pgrepl.catalog.facts.acl import check_may_create, check_owner
+from pgrepl.catalog.facts.depend import Dependency, record_dependency
+from pgrepl.catalog.facts.relation import Relation, find_relation, relation_or_none
+from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser, role_by_name
+from pgrepl.catalog.facts.subscription import (
+    HISTORIES,
+    NO_HISTORY,
+    NO_SCHEMA,
+    PUBLIC,
+    SCHEMA_CHANGES,
+    WITH_TABLES,
+    conninfo_of,
+    mapping_not_found,
+    mapping_or_none,
+)
 from pgrepl.catalog.session.parameters import check_slot_name
 from pgrepl.catalog.store import tables
-from pgrepl.catalog.store.system import ObjectAddress
-from pgrepl.catalog.store.system import PG_FOREIGN_SERVER
-from pgrepl.catalog.store.system import PG_SUBSCRIPTION
-from pgrepl.catalog.store.system import ROLE_CREATE_SUBSCRIPTION
+from pgrepl.catalog.store.system import PG_FOREIGN_SERVER, PG_SUBSCRIPTION, ROLE_CREATE_SUBSCRIPTION, ObjectAddress
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.conninfo import ConnectionFailure
-from pgrepl.replication.conninfo import FILES
-from pgrepl.replication.conninfo import names_files
-from pgrepl.replication.conninfo import parse_conninfo
+from pgrepl.replication.conninfo import FILES, ConnectionFailure, names_files, parse_conninfo
 from pgrepl.replication.origins import drop_origin
-from pgrepl.replication.publisher.protocol import Publisher
-from pgrepl.replication.publisher.protocol import PublisherCatalog
-from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.publisher.protocol import RemoteTable
-from pgrepl.replication.publisher.protocol import Slots
+from pgrepl.replication.publisher.protocol import Publisher, PublisherCatalog, PublisherError, RemoteTable, Slots
 from pgrepl.replication.publisher.tables import definition_of
 from pgrepl.replication.subscriber import lease
-from pgrepl.replication.subscriber.connection import connect
-from pgrepl.replication.subscriber.connection import files_options
-from pgrepl.replication.subscriber.schema_changes.columns import defined
-from pgrepl.replication.subscriber.schema_changes.columns import described
-from pgrepl.replication.subscriber.schema_changes.columns import known_table
-from pgrepl.replication.subscriber.schema_changes.columns import remember
+from pgrepl.replication.subscriber.connection import connect, files_options
+from pgrepl.replication.subscriber.schema_changes.columns import defined, described, known_table, remember
 from pgrepl.replication.subscriber.sequences import sequences_on_both_sides
-from pgrepl.sql.location import conflicting
-from pgrepl.sql.location import get_boolean
-from pgrepl.sql.location import get_int32
-from pgrepl.sql.location import get_streaming
-from pgrepl.sql.location import get_string
-from pgrepl.sql.nodes import DefElem
-from pgrepl.sql.nodes import RangeVar
+from pgrepl.sql.location import conflicting, get_boolean, get_int32, get_streaming, get_string
+from pgrepl.sql.nodes import DefElem, RangeVar
 from pgrepl.types.plain import parse_lsn
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -5,50 +5,36 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import pytest
 import resource
 import signal
 import sys
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
 from pgrepl.backend import open_session
 from pgrepl.catalog.facts.relation import find_relation
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.change_writer import ChangeWriter
-from pgrepl.replication.formats.event import BEGIN
-from pgrepl.replication.formats.event import COMMIT
-from pgrepl.replication.formats.event import ChangeEvent
-from pgrepl.replication.formats.registry import line_writer
-from pgrepl.replication.formats.registry import reader
-from pgrepl.replication.formats.sinks import LineSink
-from pgrepl.replication.formats.sinks import ParquetSink
-from pgrepl.replication.formats.sinks import Sink
-from pgrepl.replication.formats.written import LineWriter
-from pgrepl.replication.formats.written import SourceFacts
-from pgrepl.replication.wire.messages import DELETE
-from pgrepl.replication.wire.messages import INSERT
-from pgrepl.replication.wire.messages import TRUNCATE
-from pgrepl.replication.wire.messages import UPDATE
-from pgrepl.replication.wire.messages import WireTransaction
+from pgrepl.replication.formats.event import BEGIN, COMMIT, ChangeEvent
+from pgrepl.replication.formats.registry import line_writer, reader
+from pgrepl.replication.formats.sinks import LineSink, ParquetSink, Sink
+from pgrepl.replication.formats.written import LineWriter, SourceFacts
+from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE, WireTransaction
 from pgrepl.replication.wire.values import WIRE_STYLE
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.types.style import TextStyle
-from pgrepl.types.text import read_text
-from pgrepl.types.text import write_text
+from pgrepl.types.text import read_text, write_text
 from tests.harness.dose import dose
 from tests.harness.forked import pgrepl
 from tests.harness.played import Instance
-from tests.harness.programs import PATIENCE
-from tests.harness.programs import eventually
-from tests.harness.programs import started
-from threading import Event
-from typing import Any
-
+from tests.harness.programs import PATIENCE, eventually, started
 
 FORMS = ["jsonl", "wal2json", "debezium", "debezium+schema", "parquet"]
 COLUMNS = {

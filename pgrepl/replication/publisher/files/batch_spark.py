@@ -8,63 +8,50 @@ read.
 
 from __future__ import annotations
 
-import numpy.typing as npt
 import zlib
 from bisect import bisect_left
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from pgrepl.engine import run_kernels
-from pgrepl.engine import spark
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from pgrepl.engine import run_kernels, spark
 from pgrepl.engine.task import NoWatch
-from pgrepl.ground.errors import Declined
-from pgrepl.ground.errors import PgError
+from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np
 from pgrepl.lake import storage
 from pgrepl.lake.read.part import Shared
-from pgrepl.replication.formats.event import BEGIN
-from pgrepl.replication.formats.event import ChangeEvent
-from pgrepl.replication.formats.event import RecordPlace
+from pgrepl.replication.formats.event import BEGIN, ChangeEvent, RecordPlace
 from pgrepl.replication.publisher.files.columns import check_owner
-from pgrepl.replication.publisher.files.cursor import EndOfFile
-from pgrepl.replication.publisher.files.cursor import Rejects
+from pgrepl.replication.publisher.files.cursor import EndOfFile, Rejects
 from pgrepl.replication.publisher.files.declared import Declarations
-from pgrepl.replication.publisher.files.file_part import DescribedName
-from pgrepl.replication.publisher.files.file_part import FilePart
-from pgrepl.replication.publisher.files.file_part import HowToRead
-from pgrepl.replication.publisher.files.file_part import Name
-from pgrepl.replication.publisher.files.file_part import NotByTasks
-from pgrepl.replication.publisher.files.file_part import PartsToRead
-from pgrepl.replication.publisher.files.file_part import ReadPart
-from pgrepl.replication.publisher.files.file_part import described
-from pgrepl.replication.publisher.files.file_part import read_parts
-from pgrepl.replication.publisher.files.memory import NumberedFile
-from pgrepl.replication.publisher.files.memory import ReadFile
-from pgrepl.replication.publisher.files.memory import file_of
+from pgrepl.replication.publisher.files.file_part import (
+    DescribedName,
+    FilePart,
+    HowToRead,
+    Name,
+    NotByTasks,
+    PartsToRead,
+    ReadPart,
+    described,
+    read_parts,
+)
+from pgrepl.replication.publisher.files.memory import NumberedFile, ReadFile, file_of
 from pgrepl.replication.publisher.files.source import combined
 from pgrepl.replication.publisher.files.stream import end_of_stream
-from pgrepl.replication.publisher.files.transactions import Boundaries
-from pgrepl.replication.publisher.files.transactions import Ended
-from pgrepl.replication.publisher.files.transactions import Step
-from pgrepl.replication.wire.batch import Transactions
-from pgrepl.replication.wire.batch import WireBatch
-from pgrepl.replication.wire.batch import columns_of
+from pgrepl.replication.publisher.files.transactions import Boundaries, Ended, Step
+from pgrepl.replication.wire.batch import Transactions, WireBatch, columns_of
 from pgrepl.replication.wire.file_changes import MessageFiles
-from pgrepl.replication.wire.message_files import MessageFile
-from pgrepl.replication.wire.message_files import MessageFolder
-from pgrepl.replication.wire.messages import SentRelation
-from pgrepl.replication.wire.messages import TruncateMessage
-from typing import Any
-from typing import TYPE_CHECKING
+from pgrepl.replication.wire.message_files import MessageFile, MessageFolder
+from pgrepl.replication.wire.messages import SentRelation, TruncateMessage
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
-    from pgrepl.replication.formats.event import ColumnTypes
-    from pgrepl.replication.formats.event import Reader
+    from pgrepl.replication.formats.event import ColumnTypes, Reader
 
 
 Numbers = npt.NDArray[Any]

@@ -6,55 +6,30 @@ Declined.
 
 from __future__ import annotations
 
-import numpy.typing as npt
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from pgrepl.ground.errors import Declined
-from pgrepl.ground.errors import PgError
-from pgrepl.ground.lazy import np
-from pgrepl.ground.lazy import pa
-from pgrepl.ground.lazy import pc
-from pgrepl.replication.formats.event import BadRecord
-from pgrepl.replication.formats.event import ChangeEvent
-from pgrepl.replication.formats.event import EventBlock
-from pgrepl.replication.formats.event import RecordPlace
-from pgrepl.replication.formats.event import TableEvents
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.lazy import np, pa, pc
+from pgrepl.replication.formats.event import BadRecord, ChangeEvent, EventBlock, RecordPlace, TableEvents
 from pgrepl.replication.publisher.files.cursor import TakesRejects
-from pgrepl.replication.publisher.files.declared import Declarations
-from pgrepl.replication.publisher.files.declared import DeclaredTable
-from pgrepl.replication.publisher.files.declared import NotSendable
-from pgrepl.replication.publisher.files.declared import in_column
-from pgrepl.replication.publisher.files.declared import undeclared
+from pgrepl.replication.publisher.files.declared import Declarations, DeclaredTable, NotSendable, in_column, undeclared
 from pgrepl.replication.publisher.files.transactions import NumberedBlock
-from pgrepl.replication.publisher.plan import SendPlan
-from pgrepl.replication.publisher.plan import by_columns
-from pgrepl.replication.publisher.plan import describe
-from pgrepl.replication.publisher.plan import differing
-from pgrepl.replication.publisher.plan import passing
-from pgrepl.replication.publisher.plan import sent_of
+from pgrepl.replication.publisher.plan import SendPlan, by_columns, describe, differing, passing, sent_of
 from pgrepl.replication.wire import messages as operations
-from pgrepl.replication.wire.batch import CODES
-from pgrepl.replication.wire.batch import DELETE
-from pgrepl.replication.wire.batch import INSERT
-from pgrepl.replication.wire.batch import UPDATE
-from pgrepl.replication.wire.batch import is_equal_as_kept
-from pgrepl.replication.wire.message_files import Decoded
-from pgrepl.replication.wire.message_files import MessageFile
-from pgrepl.replication.wire.message_files import MessageWriter
-from pgrepl.replication.wire.messages import SentRelation
-from pgrepl.replication.wire.messages import TRUNCATE
+from pgrepl.replication.wire.batch import CODES, DELETE, INSERT, UPDATE, is_equal_as_kept
+from pgrepl.replication.wire.message_files import Decoded, MessageFile, MessageWriter
+from pgrepl.replication.wire.messages import TRUNCATE, SentRelation
 from pgrepl.types import oids
 from pgrepl.types.input_checks import nul
 from pgrepl.types.lake.arrays import storage_type
 from pgrepl.types.lake.column_values import values_of
 from pgrepl.types.lake.forms import form
 from pgrepl.types.names import asks_catalog
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.types.lake.arrays import Form

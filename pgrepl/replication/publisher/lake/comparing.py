@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from pgrepl.catalog.facts.relation_parts import hides_rows
-from pgrepl.catalog.facts.relation_parts import identity_key_columns
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.facts.relation_parts import hides_rows, identity_key_columns
 from pgrepl.ground.errors import Declined
 from pgrepl.lake.read.local import pin
 from pgrepl.replication.publisher.lake.copies import copyable
-from pgrepl.replication.publisher.lake.copy import LakeRows
-from pgrepl.replication.publisher.lake.copy import copied_rows
-from pgrepl.replication.publisher.lake.copy import copy_plan
-from pgrepl.replication.publisher.lake.copy import has_dimensions
-from pgrepl.replication.publisher.tables import Comparing
-from pgrepl.replication.publisher.tables import Limits
-from pgrepl.replication.publisher.tables import TableAtLsn
-from pgrepl.replication.publisher.tables import TablesAtLsn
-from pgrepl.replication.wire.messages import SentColumn
-from pgrepl.replication.wire.messages import SentRelation
+from pgrepl.replication.publisher.lake.copy import LakeRows, copied_rows, copy_plan, has_dimensions
+from pgrepl.replication.publisher.tables import Comparing, Limits, TableAtLsn, TablesAtLsn
+from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.replication.wire.values import wire_style
 from pgrepl.types.oids import TEXT
 from pgrepl.types.text import writer
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.engine.run_kernels import KernelSource
-    from pgrepl.replication.publisher.lake.connection import LakeConnection
-    from pgrepl.replication.publisher.lake.connection import LakeSlots
+    from pgrepl.replication.publisher.lake.connection import LakeConnection, LakeSlots
 
 
 class LakeComparing(Comparing):

@@ -7,58 +7,42 @@ kernels, as a DataFrame or one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
-from pgrepl.catalog.facts.acl import has_column_privilege
-from pgrepl.catalog.facts.acl import has_table_privilege
-from pgrepl.catalog.facts.acl import permission_denied
-from pgrepl.catalog.facts.publication import PublishedTable
-from pgrepl.catalog.facts.publication import publication_or_none
-from pgrepl.catalog.facts.publication import published_table
-from pgrepl.catalog.facts.publication import whole_columns
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import find_relation
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.facts.acl import has_column_privilege, has_table_privilege, permission_denied
+from pgrepl.catalog.facts.publication import PublishedTable, publication_or_none, published_table, whole_columns
+from pgrepl.catalog.facts.relation import Relation, find_relation
 from pgrepl.catalog.facts.relation_parts import hides_rows
 from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.session.transaction import reading
-from pgrepl.engine import scan_spark
-from pgrepl.engine import spark
+from pgrepl.engine import scan_spark, spark
 from pgrepl.engine.choice import choose_job
 from pgrepl.engine.result_spark import column_names
 from pgrepl.engine.run_kernels import KernelSource
-from pgrepl.expr.arrow.program import any_is_true
-from pgrepl.expr.arrow.program import program_of
+from pgrepl.expr.arrow.program import any_is_true, program_of
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.partition_constraint import leaf_partitions
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Expr
-from pgrepl.expr.walk import map_attnums
-from pgrepl.expr.walk import var_attnums
-from pgrepl.ground.errors import Declined
-from pgrepl.ground.errors import PgError
+from pgrepl.expr.walk import map_attnums, var_attnums
+from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.lake.read import inlined
-from pgrepl.lake.read import local
-from pgrepl.lake.read.files import data_files
-from pgrepl.lake.read.files import estimate
-from pgrepl.lake.read.files import last_snapshot
-from pgrepl.lake.table import LakeTable
-from pgrepl.lake.table import lake_table
+from pgrepl.lake.read import inlined, local
+from pgrepl.lake.read.files import data_files, estimate, last_snapshot
+from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.lake.write.delete_files import deleted_positions
 from pgrepl.query.reads import filter_bounds
 from pgrepl.replication.publisher.tables import TableCopy
-from pgrepl.replication.wire.messages import Row
-from pgrepl.replication.wire.messages import SentColumn
-from pgrepl.replication.wire.messages import SentRelation
+from pgrepl.replication.wire.messages import Row, SentColumn, SentRelation
 from pgrepl.rows.checks_table import converter
 from pgrepl.sql.nodes.expr import RangeVar
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session.session import Session
     from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session.session import Session
 
 
 class Uncopyable(Exception):

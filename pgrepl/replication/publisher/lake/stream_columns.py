@@ -7,51 +7,42 @@ cannot decide is sent message by message (stream.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count
+from typing import TYPE_CHECKING, Any
+
 from pgrepl.engine import spark
-from pgrepl.engine.choice import choose_parts
-from pgrepl.engine.choice import has_cluster
-from pgrepl.engine.choice import is_warm
+from pgrepl.engine.choice import choose_parts, has_cluster, is_warm
 from pgrepl.engine.run_kernels import run_parts_apart
 from pgrepl.engine.task import NoWatch
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np
 from pgrepl.lake.changes.history import Snapshot
-from pgrepl.replication.publisher.lake.table_changes import LakeChanges
-from pgrepl.replication.publisher.lake.table_changes import RANK_BITS
-from pgrepl.replication.publisher.lake.table_changes import RangeToRead
-from pgrepl.replication.publisher.lake.table_changes import TableChanges
-from pgrepl.replication.publisher.lake.table_changes import decode
-from pgrepl.replication.publisher.lake.table_changes import read_range
-from pgrepl.replication.publisher.lake.transactions import LakeTransaction
-from pgrepl.replication.publisher.lake.transactions import changed_tables
-from pgrepl.replication.publisher.lake.transactions import class_row
-from pgrepl.replication.publisher.lake.transactions import read
-from pgrepl.replication.publisher.lake.transactions import rows_by_snapshot
-from pgrepl.replication.publisher.lake.transactions import wanted
-from pgrepl.replication.publisher.plan import SendPlan
-from pgrepl.replication.publisher.plan import check_sendable
-from pgrepl.replication.publisher.plan import send_plan
-from pgrepl.replication.publisher.plan import truncated
+from pgrepl.replication.publisher.lake.table_changes import (
+    RANK_BITS,
+    LakeChanges,
+    RangeToRead,
+    TableChanges,
+    decode,
+    read_range,
+)
+from pgrepl.replication.publisher.lake.transactions import (
+    LakeTransaction,
+    changed_tables,
+    class_row,
+    read,
+    rows_by_snapshot,
+    wanted,
+)
+from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan, truncated
 from pgrepl.replication.publisher.protocol import is_met_again
-from pgrepl.replication.wire.batch import BatchTransaction
-from pgrepl.replication.wire.batch import RelationMessages
-from pgrepl.replication.wire.batch import WireBatch
+from pgrepl.replication.wire.batch import BatchTransaction, RelationMessages, WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
-from pgrepl.replication.wire.message_files import MessageFile
-from pgrepl.replication.wire.message_files import MessageFolder
-from pgrepl.replication.wire.messages import SentRelation
-from pgrepl.replication.wire.messages import TruncateMessage
-from typing import Any
-from typing import TYPE_CHECKING
-
+from pgrepl.replication.wire.message_files import MessageFile, MessageFolder
+from pgrepl.replication.wire.messages import SentRelation, TruncateMessage
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -7,52 +7,28 @@ for a range of row ids writes messages to a file.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
 from pgrepl.engine import spark
-from pgrepl.engine.changes_frame import ALL
-from pgrepl.engine.changes_frame import ChangedRows
-from pgrepl.engine.changes_frame import ChangesFrame
-from pgrepl.engine.changes_frame import LEFT_OUT
-from pgrepl.engine.changes_frame import RowIds
-from pgrepl.engine.choice import changes_held
-from pgrepl.engine.choice import choose_job
+from pgrepl.engine.changes_frame import ALL, LEFT_OUT, ChangedRows, ChangesFrame, RowIds
+from pgrepl.engine.choice import changes_held, choose_job
 from pgrepl.engine.result_spark import column_names
-from pgrepl.engine.scan_spark import arrow_frame
-from pgrepl.engine.scan_spark import storage_array
+from pgrepl.engine.scan_spark import arrow_frame, storage_array
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.walk import var_attnums
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.ground.lazy import np
-from pgrepl.ground.lazy import pa
+from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.storage import uuid7
-from pgrepl.replication.publisher.plan import SendPlan
-from pgrepl.replication.publisher.plan import are_columnar
-from pgrepl.replication.publisher.plan import by_columns
-from pgrepl.replication.publisher.plan import describe
-from pgrepl.replication.publisher.plan import differing
-from pgrepl.replication.publisher.plan import passing
-from pgrepl.replication.publisher.plan import sent_of
+from pgrepl.replication.publisher.plan import SendPlan, are_columnar, by_columns, describe, differing, passing, sent_of
 from pgrepl.replication.wire import messages as operations
-from pgrepl.replication.wire.batch import AT
-from pgrepl.replication.wire.batch import CODES
-from pgrepl.replication.wire.batch import DELETE
-from pgrepl.replication.wire.batch import Kept
-from pgrepl.replication.wire.batch import UPDATE
-from pgrepl.replication.wire.batch import is_equal_as_kept
-from pgrepl.replication.wire.message_files import Decoded
-from pgrepl.replication.wire.message_files import MessageFile
-from pgrepl.replication.wire.message_files import MessageWriter
-from pgrepl.replication.wire.message_files import most_held
+from pgrepl.replication.wire.batch import AT, CODES, DELETE, UPDATE, Kept, is_equal_as_kept
+from pgrepl.replication.wire.message_files import Decoded, MessageFile, MessageWriter, most_held
 from pgrepl.types import oids
 from pgrepl.types.lake.arrays import plain_array
-from pgrepl.types.lake.forms import form
-from pgrepl.types.lake.forms import is_row_type
-from typing import Any
-from typing import TYPE_CHECKING
-
+from pgrepl.types.lake.forms import form, is_row_type
 
 if TYPE_CHECKING:
     import numpy.typing as npt

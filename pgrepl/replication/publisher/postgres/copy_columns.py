@@ -8,72 +8,55 @@ text, converts and checks them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import chain
-from pgrepl.catalog.facts.relation import Attribute
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.engine import run_kernels
-from pgrepl.engine import spark
-from pgrepl.engine.choice import BYTES_IN_ROW
-from pgrepl.engine.choice import declined
-from pgrepl.engine.copy_rows import KernelColumn
-from pgrepl.engine.copy_rows import RowMaker
+from threading import Event
+from typing import TYPE_CHECKING, TypeVar
+
+from pgrepl.catalog.facts.relation import Attribute, Relation
+from pgrepl.engine import run_kernels, spark
+from pgrepl.engine.choice import BYTES_IN_ROW, declined
+from pgrepl.engine.copy_rows import KernelColumn, RowMaker
 from pgrepl.engine.result_spark import result_folder
 from pgrepl.engine.run_kernels import counting_writes
 from pgrepl.engine.scan_spark import spark_path
-from pgrepl.ground.errors import Declined
-from pgrepl.ground.errors import PgError
-from pgrepl.ground.lazy import pa
-from pgrepl.ground.lazy import pq
-from pgrepl.ground.processes import Workers
-from pgrepl.ground.processes import WorkersLost
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.lazy import pa, pq
+from pgrepl.ground.processes import Workers, WorkersLost
 from pgrepl.ground.threads import ThreadPool
 from pgrepl.lake import storage
-from pgrepl.lake.read.files import estimate
-from pgrepl.lake.read.files import last_snapshot
-from pgrepl.lake.table import LakeColumn
-from pgrepl.lake.table import LakeTable
-from pgrepl.lake.table import lake_table
+from pgrepl.lake.read.files import estimate, last_snapshot
+from pgrepl.lake.table import LakeColumn, LakeTable, lake_table
 from pgrepl.replication.conninfo import ConnectionFailure
 from pgrepl.replication.publisher.postgres import published
-from pgrepl.replication.publisher.postgres.copy_ranges import Chunk
-from pgrepl.replication.publisher.postgres.copy_ranges import CopiedColumn
-from pgrepl.replication.publisher.postgres.copy_ranges import CsvReader
-from pgrepl.replication.publisher.postgres.copy_ranges import PagesPart
-from pgrepl.replication.publisher.postgres.copy_ranges import chunks
-from pgrepl.replication.publisher.postgres.copy_ranges import copy_in_process
-from pgrepl.replication.publisher.postgres.copy_ranges import copy_pages
-from pgrepl.replication.publisher.postgres.copy_ranges import enter_snapshot
-from pgrepl.replication.publisher.postgres.copy_ranges import expression
-from pgrepl.replication.publisher.postgres.copy_ranges import files_of
-from pgrepl.replication.publisher.postgres.copy_ranges import is_binary
-from pgrepl.replication.publisher.postgres.copy_ranges import reader_of
-from pgrepl.replication.publisher.postgres.copy_ranges import write
-from pgrepl.replication.publisher.postgres.copy_workers import are_worth_it
-from pgrepl.replication.publisher.postgres.copy_workers import readers
+from pgrepl.replication.publisher.postgres.copy_ranges import (
+    Chunk,
+    CopiedColumn,
+    CsvReader,
+    PagesPart,
+    chunks,
+    copy_in_process,
+    copy_pages,
+    enter_snapshot,
+    expression,
+    files_of,
+    is_binary,
+    reader_of,
+    write,
+)
+from pgrepl.replication.publisher.postgres.copy_workers import are_worth_it, readers
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.publisher.postgres.published import PublishedRows
-from pgrepl.replication.publisher.postgres.published import selection
+from pgrepl.replication.publisher.postgres.published import PublishedRows, selection
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.publisher.tables import BeginCount
-from pgrepl.replication.publisher.tables import CountRows
-from pgrepl.replication.wire.values import checking_style
-from pgrepl.replication.wire.values import reads_as_written
-from pgrepl.rows.checks_columns import check_program
-from pgrepl.rows.checks_columns import columns_of
+from pgrepl.replication.publisher.tables import BeginCount, CountRows
+from pgrepl.replication.wire.values import checking_style, reads_as_written
+from pgrepl.rows.checks_columns import check_program, columns_of
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unique import all_unique_indexes
-from threading import Event
-from typing import TYPE_CHECKING
-from typing import TypeVar
-
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,46 +7,34 @@ does not read exactly as PostgreSQL writes them are read one by one by the input
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
 import numpy.typing as npt
-from collections.abc import Iterator
-from collections.abc import Sequence
+
 from pgrepl.catalog.facts.relation import Attribute
 from pgrepl.engine.copy_rows import RowMaker
 from pgrepl.engine.task import keep_memory
 from pgrepl.expr.arrow.program import WorkerContext
-from pgrepl.ground.errors import Declined
-from pgrepl.ground.errors import PgError
+from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.ground.lazy import np
-from pgrepl.ground.lazy import pa
-from pgrepl.ground.lazy import pacsv
+from pgrepl.ground.lazy import np, pa, pacsv
 from pgrepl.lake.write.file_writer import DataFileWriter
 from pgrepl.replication.publisher.postgres.copy_rows import binary_rows
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import PublishedColumn
 from pgrepl.replication.publisher.tables import CountRows
-from pgrepl.replication.wire.pgoutput_read import Bytes
-from pgrepl.replication.wire.pgoutput_read import Numbers
-from pgrepl.replication.wire.pgoutput_read import integers
-from pgrepl.replication.wire.pgoutput_read import text_array
-from pgrepl.replication.wire.values import NUMBERS
-from pgrepl.replication.wire.values import TEXTS
-from pgrepl.replication.wire.values import WIRE_STYLE
-from pgrepl.replication.wire.values import native_numbers
-from pgrepl.replication.wire.values import number_array
+from pgrepl.replication.wire.pgoutput_read import Bytes, Numbers, integers, text_array
+from pgrepl.replication.wire.values import NUMBERS, TEXTS, WIRE_STYLE, native_numbers, number_array
 from pgrepl.types import oids
-from pgrepl.types.lake.arrays import Form
-from pgrepl.types.lake.arrays import plain_array
+from pgrepl.types.lake.arrays import Form, plain_array
 from pgrepl.types.lake.column_values import values_of
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import writer
-from threading import Event
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pgrepl.engine.copy_rows import KernelColumn
-    from pgrepl.engine.copy_rows import KernelCondition
+    from pgrepl.engine.copy_rows import KernelColumn, KernelCondition
     from pgrepl.lake.read.data_file import NewFile
     from pgrepl.lake.read.part import PartWatch
     from pgrepl.lake.table import LakeTable

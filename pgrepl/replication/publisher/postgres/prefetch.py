@@ -13,9 +13,11 @@ streamed.
 
 from __future__ import annotations
 
-from contextlib import closing
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
+from queue import Empty, Full, Queue
+from threading import Event
+
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.interrupts import JoinedThread
 from pgrepl.ground.threads import ThreadPool
@@ -23,14 +25,8 @@ from pgrepl.replication.conninfo import ConnectionFailure
 from pgrepl.replication.publisher.postgres import slots
 from pgrepl.replication.publisher.postgres.copy_rows import changes_of
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.publisher.postgres.pieces import Piece
-from pgrepl.replication.publisher.postgres.pieces import pieces
+from pgrepl.replication.publisher.postgres.pieces import Piece, pieces
 from pgrepl.replication.publisher.protocol import PublisherError
-from queue import Empty
-from queue import Full
-from queue import Queue
-from threading import Event
-
 
 MESSAGES = 1_000_000  # messages of a piece; a larger transaction is one piece
 FIRST_MESSAGES = 250_000  # messages of the first request, for which the worker has to wait; then twice as many …

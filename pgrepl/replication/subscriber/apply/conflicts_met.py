@@ -188,7 +188,7 @@ class DeletedRows:
             if is_own(snapshot.origin, self._own):
                 continue
             origin = RowOrigin(snapshot.origin, snapshot.first, snapshot.time)
-            for change in changes_at(self._session, table.oid, snapshot.id):
+            for change in changes_at(self._session, table.oid, snapshot.id, labels_then=False):
                 if change.old is not None and change.new is None:
                     found[_key(table, attnums, change.old)] = origin
         return found

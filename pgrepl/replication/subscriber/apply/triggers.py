@@ -7,53 +7,31 @@ applied in memory is written before a trigger's function reads or writes the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from contextlib import contextmanager
-from contextlib import nullcontext
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
 from pgrepl.catalog.facts.acl import check_table_privilege
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.relation_parts import inheritors
-from pgrepl.catalog.facts.relation_parts import is_active
-from pgrepl.catalog.facts.roles import member_can_set_role
-from pgrepl.catalog.facts.roles import role_name
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import inheritors, is_active
+from pgrepl.catalog.facts.roles import member_can_set_role, role_name
 from pgrepl.catalog.facts.sequences import check_sequences_owner
-from pgrepl.catalog.facts.triggers import INSERT
-from pgrepl.catalog.facts.triggers import constraint_triggers
-from pgrepl.catalog.facts.triggers import is_enabled
-from pgrepl.catalog.facts.triggers import triggers_of
+from pgrepl.catalog.facts.triggers import INSERT, constraint_triggers, is_enabled, triggers_of
 from pgrepl.catalog.session.context import RESTRICTED_OPERATION
 from pgrepl.catalog.session.session import Session
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.subscriber.apply.progress import Progress
-from pgrepl.replication.subscriber.apply.target import IncorrectBinary
-from pgrepl.replication.subscriber.apply.target import TargetTable
-from pgrepl.replication.subscriber.apply.target import target_or_none
-from pgrepl.replication.wire.messages import Row
-from pgrepl.replication.wire.messages import SentRelation
-from pgrepl.replication.wire.messages import TruncateMessage
-from pgrepl.replication.wire.messages import WireTransaction
+from pgrepl.replication.subscriber.apply.target import IncorrectBinary, TargetTable, target_or_none
+from pgrepl.replication.wire.messages import Row, SentRelation, TruncateMessage, WireTransaction
 from pgrepl.replication.wire.values import WIRE_STYLE
 from pgrepl.rows.after_triggers import fire_triggers
-from pgrepl.rows.changes import ModifiedRow
-from pgrepl.rows.changes import ModifyKind
+from pgrepl.rows.changes import ModifiedRow, ModifyKind, write_changes
 from pgrepl.rows.checks import prepare
 from pgrepl.rows.in_use import refuse_referenced
 from pgrepl.rows.trigger_events import before_statement
-from pgrepl.rows.triggers import RelationTriggers
-from pgrepl.rows.triggers import TriggerEvent
-from pgrepl.rows.triggers import enabled_triggers
-from pgrepl.rows.triggers import inserts_one_by_one
-from pgrepl.rows.triggers import relation_triggers
-from pgrepl.rows.write import write_changes
+from pgrepl.rows.triggers import RelationTriggers, TriggerEvent, enabled_triggers, inserts_one_by_one, relation_triggers
 from pgrepl.types.text import write_text
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Unsettled

@@ -9,60 +9,50 @@ attempt: the copy row by row then finds the line.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pgrepl.catalog.facts.relation import Attribute
-from pgrepl.catalog.facts.relation import Relation
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.facts.relation import Attribute, Relation
 from pgrepl.engine import choice as engine
 from pgrepl.engine import spark
-from pgrepl.engine.job import counting_writes
-from pgrepl.engine.run_kernels import KernelTarget
-from pgrepl.engine.run_kernels import WrongRow
-from pgrepl.engine.run_kernels import copy
+from pgrepl.engine.run_kernels import KernelTarget, WrongRow, copy, counting_writes
 from pgrepl.expr.catalog_trees import column_default
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Var
 from pgrepl.expr.walk import contains_mutable_functions
-from pgrepl.ground.errors import Declined
-from pgrepl.ground.errors import PgError
-from pgrepl.lake.commit import commit
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.lake import commit
 from pgrepl.lake.read.files import last_snapshot
-from pgrepl.replication.publisher.tables import BeginCount
-from pgrepl.replication.publisher.tables import LakeSources
-from pgrepl.replication.publisher.tables import TableCopy
-from pgrepl.replication.subscriber.apply.target import MatchedColumns
-from pgrepl.replication.subscriber.apply.target import check_readable
-from pgrepl.replication.subscriber.apply.target import converted
-from pgrepl.replication.subscriber.apply.target import copied
-from pgrepl.replication.subscriber.apply.target import is_same
-from pgrepl.replication.subscriber.apply.target import match_columns
-from pgrepl.replication.subscriber.apply.target import row_errors
-from pgrepl.replication.subscriber.apply.target import through_text
+from pgrepl.replication.publisher.tables import BeginCount, LakeSources, TableCopy
+from pgrepl.replication.subscriber.apply.target import (
+    MatchedColumns,
+    check_readable,
+    converted,
+    copied,
+    is_same,
+    match_columns,
+    row_errors,
+    through_text,
+)
 from pgrepl.replication.wire.batch import SparkCopyRows
-from pgrepl.replication.wire.messages import SentColumn
-from pgrepl.replication.wire.messages import SentRelation
+from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.replication.wire.values import WIRE_STYLE
 from pgrepl.rows.arrivals import Arrival
-from pgrepl.rows.checks_columns import check_form
-from pgrepl.rows.checks_columns import check_program
-from pgrepl.rows.checks_columns import columns_of
-from pgrepl.rows.checks_columns import keys_differ
-from pgrepl.rows.checks_columns import whole_keys
+from pgrepl.rows.checks_columns import check_form, check_program, columns_of, keys_differ, whole_keys
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.keys_spark import SparkIndex
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unique import unique_indexes
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from pgrepl.catalog.session.session import Session
     from pgrepl.engine.copy_rows import KernelColumn
     from pgrepl.engine.run_kernels import KernelSource
     from pgrepl.expr.exchange import Statement
     from pgrepl.lake.table import LakeColumn
-    from pyspark.sql import DataFrame
 
 
 _WORK = "initial copy"  # the name in pgrepl_stat_engine

@@ -9,91 +9,70 @@ foreign keys only if their triggers are enabled for replicas. A table with such 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from contextlib import ExitStack
-from contextlib import nullcontext
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
 from pgrepl.catalog.facts import subscription as catalog
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.relation_parts import inheritors
-from pgrepl.catalog.facts.relation_parts import partition_root
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import inheritors, partition_root
 from pgrepl.catalog.facts.subscription import sync_slot_name
 from pgrepl.catalog.store import tables
 from pgrepl.engine import spark
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.changes.history import snapshots
-from pgrepl.lake.commit import Stale
-from pgrepl.lake.commit import check_unchanged
-from pgrepl.lake.read.files import estimate
-from pgrepl.lake.read.files import last_snapshot
+from pgrepl.lake.commit import Stale, check_unchanged
+from pgrepl.lake.read.files import estimate, last_snapshot
 from pgrepl.lake.storage import crash_point
 from pgrepl.lake.table import lake_table
-from pgrepl.replication.origins import create_origin
-from pgrepl.replication.origins import drop_origin
-from pgrepl.replication.origins import origin_or_none
-from pgrepl.replication.publisher.protocol import KeyRanges
-from pgrepl.replication.publisher.protocol import Publisher
-from pgrepl.replication.publisher.protocol import PublisherCatalog
-from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.publisher.protocol import TableCopies
-from pgrepl.replication.publisher.protocol import not_copied
-from pgrepl.replication.publisher.protocol import not_created
-from pgrepl.replication.publisher.protocol import not_received
-from pgrepl.replication.publisher.tables import CountRows
-from pgrepl.replication.publisher.tables import KeyRange
-from pgrepl.replication.publisher.tables import RemoteDefinition
-from pgrepl.replication.publisher.tables import TableCopy
-from pgrepl.replication.publisher.tables import Undivided
-from pgrepl.replication.publisher.tables import WantedRanges
-from pgrepl.replication.publisher.tables import definition_of
-from pgrepl.replication.subscriber import history
-from pgrepl.replication.subscriber import lease
-from pgrepl.replication.subscriber import state
+from pgrepl.replication.origins import create_origin, drop_origin, origin_or_none
+from pgrepl.replication.publisher.protocol import (
+    KeyRanges,
+    Publisher,
+    PublisherCatalog,
+    PublisherError,
+    TableCopies,
+    not_copied,
+    not_created,
+    not_received,
+)
+from pgrepl.replication.publisher.tables import (
+    CountRows,
+    KeyRange,
+    RemoteDefinition,
+    TableCopy,
+    Undivided,
+    WantedRanges,
+    definition_of,
+)
+from pgrepl.replication.subscriber import history, lease, state
 from pgrepl.replication.subscriber.apply import triggers
 from pgrepl.replication.subscriber.apply.overlay import Overlay
 from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.replication.subscriber.apply.progress import Progress
-from pgrepl.replication.subscriber.apply.target import TargetTable
-from pgrepl.replication.subscriber.apply.target import differing_types
-from pgrepl.replication.subscriber.apply.triggers import Lines
-from pgrepl.replication.subscriber.apply.triggers import acting_for
-from pgrepl.replication.subscriber.apply.triggers import check_target_privilege
-from pgrepl.replication.subscriber.apply.triggers import fire_in_pieces
-from pgrepl.replication.subscriber.apply.triggers import has_triggers
+from pgrepl.replication.subscriber.apply.target import TargetTable, differing_types
+from pgrepl.replication.subscriber.apply.triggers import (
+    Lines,
+    acting_for,
+    check_target_privilege,
+    fire_in_pieces,
+    has_triggers,
+)
 from pgrepl.replication.subscriber.apply.write import write
-from pgrepl.replication.subscriber.context import WorkerContext
-from pgrepl.replication.subscriber.context import despite_locks
+from pgrepl.replication.subscriber.context import WorkerContext, despite_locks
 from pgrepl.replication.subscriber.copying import ranges
-from pgrepl.replication.subscriber.copying.columns import StagedCopy
-from pgrepl.replication.subscriber.copying.columns import stage_copy
+from pgrepl.replication.subscriber.copying.columns import StagedCopy, stage_copy
 from pgrepl.replication.subscriber.copying.ranges import CopyRanges
-from pgrepl.replication.subscriber.lease import SubscriptionChanged
-from pgrepl.replication.subscriber.lease import WorkerFailed
-from pgrepl.replication.subscriber.lease import asking
-from pgrepl.replication.subscriber.lease import working
-from pgrepl.replication.subscriber.schema_changes.columns import added
-from pgrepl.replication.subscriber.schema_changes.columns import copied
-from pgrepl.replication.subscriber.schema_changes.columns import define
-from pgrepl.replication.subscriber.schema_changes.columns import described
-from pgrepl.replication.subscriber.schema_changes.columns import remember
-from pgrepl.replication.wire.messages import Row
-from pgrepl.replication.wire.messages import SentColumn
+from pgrepl.replication.subscriber.lease import SubscriptionChanged, WorkerFailed, asking, working
+from pgrepl.replication.subscriber.schema_changes.columns import added, copied, define, described, remember
+from pgrepl.replication.wire.messages import Row, SentColumn
 from pgrepl.replication.wire.values import WIRE_STYLE
 from pgrepl.rows.checks_table import Router
 from pgrepl.rows.triggers import inserts_one_by_one
 from pgrepl.types.text import writer
-from pgrepl.writing.copy.reader import BATCH_BYTES
-from pgrepl.writing.copy.reader import BATCH_ROWS
-from typing import NamedTuple
-from typing import TYPE_CHECKING
+from pgrepl.writing.copy.reader import BATCH_BYTES, BATCH_ROWS
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

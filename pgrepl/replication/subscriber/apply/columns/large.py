@@ -7,56 +7,43 @@ the order of messages counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
 from pgrepl.catalog.session.statistics import count_index_scans
-from pgrepl.engine import run_kernels
-from pgrepl.engine import spark
-from pgrepl.ground.errors import Declined
-from pgrepl.ground.errors import PgError
+from pgrepl.engine import run_kernels, spark
+from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake.read.bounds import Bound
-from pgrepl.lake.read.extent import TableRows
-from pgrepl.lake.read.extent import table_rows
+from pgrepl.lake.read.extent import TableRows, table_rows
 from pgrepl.lake.read.part import Shared
 from pgrepl.lake.storage import crash_point
 from pgrepl.lake.write.delete_files import StagedDeletes
-from pgrepl.replication.subscriber.apply.columns.apply_part import AppliedPart
-from pgrepl.replication.subscriber.apply.columns.apply_part import DeletesToMerge
-from pgrepl.replication.subscriber.apply.columns.apply_part import FileDeletes
-from pgrepl.replication.subscriber.apply.columns.apply_part import LeftPositions
-from pgrepl.replication.subscriber.apply.columns.apply_part import PartToApply
-from pgrepl.replication.subscriber.apply.columns.apply_part import TableOfPart
-from pgrepl.replication.subscriber.apply.columns.apply_part import Unfinished
-from pgrepl.replication.subscriber.apply.columns.apply_part import ValuesToCheck
-from pgrepl.replication.subscriber.apply.columns.apply_part import apply_part
-from pgrepl.replication.subscriber.apply.columns.apply_part import check_values
-from pgrepl.replication.subscriber.apply.columns.apply_part import merge_deletes
+from pgrepl.replication.subscriber.apply.columns.apply_part import (
+    AppliedPart,
+    DeletesToMerge,
+    FileDeletes,
+    LeftPositions,
+    PartToApply,
+    TableOfPart,
+    Unfinished,
+    ValuesToCheck,
+    apply_part,
+    check_values,
+    merge_deletes,
+)
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
-from pgrepl.replication.subscriber.apply.columns.fold import IndexValues
-from pgrepl.replication.subscriber.apply.columns.fold import NotClean
-from pgrepl.replication.subscriber.apply.columns.fold import index_relation
+from pgrepl.replication.subscriber.apply.columns.fold import IndexValues, NotClean, index_relation
 from pgrepl.replication.subscriber.apply.columns.keys import lots
 from pgrepl.replication.subscriber.apply.columns.partitions import PartitionTree
-from pgrepl.replication.subscriber.apply.columns.parts import DealtPart
-from pgrepl.replication.subscriber.apply.columns.parts import Play
-from pgrepl.replication.subscriber.apply.columns.parts import as_they_are
-from pgrepl.replication.subscriber.apply.columns.parts import by_key
-from pgrepl.replication.subscriber.apply.columns.parts import values_of
-from pgrepl.replication.subscriber.apply.columns.recorded import LoggedTable
-from pgrepl.replication.subscriber.apply.columns.recorded import MissedMessages
-from pgrepl.replication.subscriber.apply.columns.recorded import joined
+from pgrepl.replication.subscriber.apply.columns.parts import DealtPart, Play, as_they_are, by_key, values_of
+from pgrepl.replication.subscriber.apply.columns.recorded import LoggedTable, MissedMessages, joined
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import MessageFile
 from pgrepl.types import oids
-from typing import Any
-from typing import TYPE_CHECKING
-from typing import TypeVar
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

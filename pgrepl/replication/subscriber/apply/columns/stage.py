@@ -10,81 +10,54 @@ Transactions that cannot be applied this way, or that have an error in some row,
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Sequence
-from concurrent.futures import Future
-from concurrent.futures import wait
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future, wait
 from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
 from pgrepl.catalog.facts import subscription as catalog
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.sequences import restart_sequences
 from pgrepl.catalog.store import tables
-from pgrepl.engine import choice
-from pgrepl.engine import spark
-from pgrepl.engine.choice import Engine
-from pgrepl.engine.choice import check_utf8
-from pgrepl.ground.errors import Declined
-from pgrepl.ground.errors import PgError
+from pgrepl.engine import choice, spark
+from pgrepl.engine.choice import Engine, check_utf8
+from pgrepl.ground.errors import Declined, PgError
 from pgrepl.lake import commit
 from pgrepl.lake.commit import Stale
 from pgrepl.lake.storage import crash_point
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write.statement import Write
-from pgrepl.replication.log import LogOf
-from pgrepl.replication.log import ServerLog
-from pgrepl.replication.publisher.protocol import ChangeStream
-from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.publisher.protocol import StreamRequest
-from pgrepl.replication.publisher.protocol import is_met_again
+from pgrepl.replication.log import LogOf, ServerLog
+from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError, StreamRequest, is_met_again
 from pgrepl.replication.publisher.slots import is_decoded
-from pgrepl.replication.subscriber import conflicts
-from pgrepl.replication.subscriber import state
+from pgrepl.replication.subscriber import conflicts, state
 from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
-from pgrepl.replication.subscriber.apply.columns.large import LargeApply
-from pgrepl.replication.subscriber.apply.columns.large import LargeTarget
-from pgrepl.replication.subscriber.apply.columns.large import player
-from pgrepl.replication.subscriber.apply.columns.partitions import PartitionTree
-from pgrepl.replication.subscriber.apply.columns.partitions import by_leaf
-from pgrepl.replication.subscriber.apply.columns.partitions import check_identity
-from pgrepl.replication.subscriber.apply.columns.partitions import partition_tree
-from pgrepl.replication.subscriber.apply.columns.recorded import ConflictsOfBatch
-from pgrepl.replication.subscriber.apply.columns.recorded import LogsOfBatch
-from pgrepl.replication.subscriber.apply.columns.recorded import MissedMessages
-from pgrepl.replication.subscriber.apply.columns.table import TableApply
-from pgrepl.replication.subscriber.apply.columns.table import check_rights
-from pgrepl.replication.subscriber.apply.columns.table import described_leaves
+from pgrepl.replication.subscriber.apply.columns.large import LargeApply, LargeTarget, player
+from pgrepl.replication.subscriber.apply.columns.partitions import (
+    PartitionTree,
+    by_leaf,
+    check_identity,
+    partition_tree,
+)
+from pgrepl.replication.subscriber.apply.columns.recorded import ConflictsOfBatch, LogsOfBatch, MissedMessages
+from pgrepl.replication.subscriber.apply.columns.table import TableApply, check_rights, described_leaves
 from pgrepl.replication.subscriber.apply.conflicts_met import DeletedRows
-from pgrepl.replication.subscriber.apply.target import differing_types
-from pgrepl.replication.subscriber.apply.target import find_target
-from pgrepl.replication.subscriber.apply.target import match_columns
-from pgrepl.replication.subscriber.apply.target import row_errors
-from pgrepl.replication.subscriber.apply.target import target_or_none
-from pgrepl.replication.subscriber.apply.triggers import acting_for
-from pgrepl.replication.subscriber.apply.triggers import emptied_by
-from pgrepl.replication.subscriber.conflicts import Conflict
-from pgrepl.replication.subscriber.conflicts import Decisions
-from pgrepl.replication.subscriber.conflicts import Foreign
-from pgrepl.replication.subscriber.conflicts import NOBODYS
-from pgrepl.replication.subscriber.conflicts import UPDATE_MISSING
-from pgrepl.replication.subscriber.conflicts import foreign_rows
+from pgrepl.replication.subscriber.apply.target import (
+    differing_types,
+    find_target,
+    match_columns,
+    row_errors,
+    target_or_none,
+)
+from pgrepl.replication.subscriber.apply.triggers import acting_for, emptied_by
+from pgrepl.replication.subscriber.conflicts import NOBODYS, UPDATE_MISSING, Conflict, Decisions, Foreign, foreign_rows
 from pgrepl.replication.subscriber.copying import ranges
-from pgrepl.replication.wire.batch import DELETE
-from pgrepl.replication.wire.batch import INSERT
-from pgrepl.replication.wire.batch import RelationChanges
-from pgrepl.replication.wire.batch import UPDATE
-from pgrepl.replication.wire.batch import WireBatch
+from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges, WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
-from pgrepl.replication.wire.message_files import MessageFolder
-from pgrepl.replication.wire.message_files import most_held
-from pgrepl.rows.triggers import TriggerEvent
-from pgrepl.rows.triggers import refuse_triggers
-from typing import Any
-from typing import TYPE_CHECKING
-
+from pgrepl.replication.wire.message_files import MessageFolder, most_held
+from pgrepl.rows.triggers import TriggerEvent, refuse_triggers
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
