@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
 from pgrepl.catalog.facts.relation_parts import indexes
-from pgrepl.engine import choice as engine
+from pgrepl.engine import choice as engine_choice
 from pgrepl.engine.choice import Choice
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind, SetOperation
@@ -52,14 +52,14 @@ def choose(session: Session, query: Query, context: Context, *, by_columns: bool
             return "the rows of one table as they stand"
         return "a LIMIT ends it early" if _ends_early(query, context) else ""
 
-    return engine.choose(
+    return engine_choice.choose(
         session,
         lambda: extent_of(session, query, context) + _rows(counted // _COUNTING_SHARE),
         unfit=unfit,
         best_here=best_here,
         by_columns=lambda: by_columns and _groups_by_columns(query, context),
         answered=lambda: answered_rows(session, query),
-        cold=engine.COLD,
+        cold=engine_choice.COLD,
     )
 
 
@@ -93,7 +93,9 @@ def choose_to_write(session: Session, query: Query, context: Context) -> Choice:
     made = 0 if any(uses_groups(level) for level in levels(query)) else counted_rows(query, context)
     if made > ENDLESS:
         return choice
-    return engine.choose_to_write(session, choice, made, lambda: extent_of(session, query, context, 1) + _rows(made))
+    return engine_choice.choose_to_write(
+        session, choice, made, lambda: extent_of(session, query, context, 1) + _rows(made)
+    )
 
 
 def gives_few(query: Query, context: Context, choice: Choice) -> bool:
@@ -108,7 +110,7 @@ def is_for_spark(query: Query, context: Context) -> bool:
     return any(isinstance(entry.rows, OutsideRows) for level in levels(query) for entry in level.rtable)
 
 
-def extent_of(session: Session, query: Query, context: Context, cold: int = engine.COLD) -> Extent:
+def extent_of(session: Session, query: Query, context: Context, cold: int = engine_choice.COLD) -> Extent:
     """The rows of user tables after files are skipped by the query's conditions; rows are counted where that is worth
     it. `cold`: see engine.choose."""
     from pgrepl.lake.read.files import Extent, extent
@@ -124,8 +126,8 @@ def extent_of(session: Session, query: Query, context: Context, cold: int = engi
                 table = lake_table(session, member.relation.oid)
                 found = extent(session, table, below)
                 rows = _by_key(session, member, below, found.rows)
-                if below and engine.is_worth_a_look(session, rows, cold):
-                    rows = rows // _KEY_SHARE + _within(session, table, below, engine.local_rows(session) * cold)
+                if below and engine_choice.is_worth_a_look(session, rows, cold):
+                    rows = rows // _KEY_SHARE + _within(session, table, below, engine_choice.local_rows(session) * cold)
                 total += Extent(rows, found.bytes)
     return total
 

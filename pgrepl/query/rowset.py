@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pgrepl.catalog.facts.relation_parts import inheritors
-from pgrepl.engine import choice as engine
+from pgrepl.engine import choice as engine_choice
 from pgrepl.engine.choice import Choice
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite.views import expand_views
@@ -119,14 +119,14 @@ def passing_rows(
     if locks_rows(query) or _reads_statements(query):
         return PassingRows(query.columns, _computed(session, query, context))
     choice = choice or choose(session, query, context)
-    if choice.engine is engine.Engine.COLUMNS:
+    if choice.engine is engine_choice.Engine.COLUMNS:
         try:
             found = _grouped(session, query, context)
         except Declined as reason:
-            engine.declined(session, "SELECT", reason, "the query is not carried out by whole columns")
+            engine_choice.declined(session, "SELECT", reason, "the query is not carried out by whole columns")
             choice = choose(session, query, context, by_columns=False)
         else:
-            engine.done(session, "SELECT", engine.Engine.COLUMNS)
+            engine_choice.done(session, "SELECT", engine_choice.Engine.COLUMNS)
             return PassingRows(query.columns, _computed(session, found, context))
     if choice.on_spark:
         with_found = with_values(session, query, _apart)
@@ -141,9 +141,9 @@ def passing_rows(
         try:
             frame = _frame(session, query, context)
         except Declined as reason:
-            engine.declined(session, "SELECT", reason, "the query is not carried out by Spark")
+            engine_choice.declined(session, "SELECT", reason, "the query is not carried out by Spark")
         else:
-            engine.done(session, "SELECT", engine.Engine.SPARK)
+            engine_choice.done(session, "SELECT", engine_choice.Engine.SPARK)
             return SparkRows(query.columns, frame, session.catalog.data_path, gives_few(query, context, choice))
     return PassingRows(query.columns, _computed(session, query, context))
 

@@ -14,7 +14,7 @@ from pgrepl.catalog.facts.relation import Relation, find_relation, relation
 from pgrepl.catalog.facts.relation_parts import inheritors
 from pgrepl.catalog.locks.lock_table import RelationMode
 from pgrepl.catalog.session.transaction import is_read_only
-from pgrepl.engine import choice as engine
+from pgrepl.engine import choice as engine_choice
 from pgrepl.engine.choice import Choice, Engine
 from pgrepl.expr.analyse.analyze import analyze_modifying, analyze_query
 from pgrepl.expr.dml_tree import Command, Modify
@@ -175,7 +175,7 @@ def _applied(session: Session, written: Modify, staged: SparkChanges) -> Result:
     from pgrepl.rows.checks_spark import apply
 
     apply(staged)
-    engine.done(session, written.command.value, staged.engine)
+    engine_choice.done(session, written.command.value, staged.engine)
     return Result(_tag(written, staged.count))
 
 
@@ -271,7 +271,7 @@ def _staged_by(session: Session, planned: ModifyPlan, choice: Choice) -> SparkCh
 
 def _say_declined(session: Session, modify: Modify, reason: object, how: str) -> None:
     command = modify.command.value
-    engine.declined(session, command, reason, f"{command} is not carried out {how}")
+    engine_choice.declined(session, command, reason, f"{command} is not carried out {how}")
 
 
 # --- selecting --------------------------------------------------------------------------------------------------------

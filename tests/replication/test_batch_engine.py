@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.engine import choice as engine
+from pgrepl.engine import choice as engine_choice
 from pgrepl.engine import spark
 from pgrepl.ground.errors import Declined
 from pgrepl.replication.publisher.lake import stream_columns
@@ -20,14 +20,14 @@ def test_a_thousand_changes_go_by_columns_unless_they_are_of_many_tables(
 ) -> None:
     pair = Pair(tmp_path)
     session = pair.sub.session
-    assert [engine.least_changes(session, tables) for tables in (1, 10, 1000)] == [1001, 1501, 20001]
-    assert [engine.is_worth_columns(session, 1001, tables) for tables in (1, 6, 7)] == [True, True, False]
+    assert [engine_choice.least_changes(session, tables) for tables in (1, 10, 1000)] == [1001, 1501, 20001]
+    assert [engine_choice.is_worth_columns(session, 1001, tables) for tables in (1, 6, 7)] == [True, True, False]
     pair.sub("SET pgrepl.local_rows = 0")
-    assert engine.least_changes(session, 1000) == 1 and engine.is_worth_columns(session, 1, 1000)
+    assert engine_choice.least_changes(session, 1000) == 1 and engine_choice.is_worth_columns(session, 1, 1000)
     pair.sub("SET pgrepl.local_rows = 1000000")
-    assert [engine.least_changes(session, tables) for tables in (1, 10)] == [50001, 75001]
+    assert [engine_choice.least_changes(session, tables) for tables in (1, 10)] == [50001, 75001]
     pair.sub("RESET pgrepl.local_rows; SET pgrepl.engine = spark")
-    assert engine.least_changes(session, 1000) == 1 and engine.is_worth_columns(session, 1, 1000)
+    assert engine_choice.least_changes(session, 1000) == 1 and engine_choice.is_worth_columns(session, 1, 1000)
     pair.sub("SET pgrepl.engine = local")  # whole columns are this process's work, too
     pair.both("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY)")
     pair.pub("CREATE PUBLICATION p FOR ALL TABLES")
@@ -115,7 +115,7 @@ def test_a_dry_run_says_that_a_batch_is_for_spark(tmp_path: Path) -> None:
     pair.sub("SET pgrepl.spark_rows = 2000")
 
     def choice(changes: int) -> str:
-        return str(engine.choose_of_batch(session, engine.choose_batch(session, changes), changes))
+        return str(engine_choice.choose_of_batch(session, engine_choice.choose_batch(session, changes), changes))
 
     said = [choice(changes) for changes in (1000, 1001, 2001)]
     pair.sub("SET pgrepl.engine = local")

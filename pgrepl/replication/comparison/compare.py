@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.session.transaction import reading, statement
 from pgrepl.catalog.store.store import rows
@@ -173,7 +173,7 @@ class Comparer:
             if named and named.isdisjoint((table.name, table.qualified_name)):
                 continue
             published = publisher.catalog.published_as(table.schema, table.name, subscription.subpublications)
-            error = None if current == catalog.READY else _not_ready(table, current)
+            error = None if current == subscriptions.READY else _not_ready(table, current)
             if published is None:
                 error = PgError("55000", f'table "{table.qualified_name}" is not published any more')
             found.append(Wanted(table, () if published is None else published.operations, error))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.facts.sequences import take_back_moves
 from pgrepl.catalog.session import statistics
 from pgrepl.catalog.session.numbering import current_lsn
@@ -109,12 +109,12 @@ def _look(context: WorkerContext, session: Session) -> _Seen:
     changes = None if publisher is None else publisher.stream.within
     if publisher is None or changes is None:
         raise _OutOfTheOrdinary
-    if subscription.subsequences or subscription.subtwophasestate != catalog.TWO_PHASE_DISABLED:
+    if subscription.subsequences or subscription.subtwophasestate != subscriptions.TWO_PHASE_DISABLED:
         raise _OutOfTheOrdinary
     if not state.all_ready(session, subscription.oid):
         raise _OutOfTheOrdinary
     slot = next((row for row in slots.all_slots(session) if row.slot_name == subscription.subslotname), None)
-    origin = origin_or_none(session, catalog.origin_name(subscription.oid))
+    origin = origin_or_none(session, subscriptions.origin_name(subscription.oid))
     if slot is None or origin is None or not changes.is_usual(slot):
         raise _OutOfTheOrdinary
     remember(session, tables.pg_replication_slot, slot, slot_name=slot.slot_name)
@@ -155,7 +155,9 @@ class _Batch:
     def _receive(self, step: loop.Receive) -> loop.Received:
         """The transactions, if a worker could begin now (see attach) and they are few."""
         session, subid, seen = self._session, self._context.subid, self.seen
-        asks = seen.subscription.subschemachanges in catalog.WITH_TABLES  # there may be new tables without changes
+        asks = (
+            seen.subscription.subschemachanges in subscriptions.WITH_TABLES
+        )  # there may be new tables without changes
         if asks or seen.at.end <= seen.at.start or not connection.has_identity(session, subid):
             raise _OutOfTheOrdinary
         own, workers, reading, senders, errors, kept = session.link.execute(

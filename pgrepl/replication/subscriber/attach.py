@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.facts.roles import is_superuser
 from pgrepl.catalog.facts.subscription import conninfo_of
 from pgrepl.catalog.locks import lock_file
@@ -78,7 +78,7 @@ def _catch_up_with_slot(context: WorkerContext, stream: ChangeStream, subscripti
     """Move the origin to the slot's position, in a catalog of a format before 5: there the origin of a subscription to
     its own instance moved only with applied changes, the slot with all that were read."""
     with asking():
-        lag = stream.lag(catalog.slot_of(subscription), tell=True)
+        lag = stream.lag(subscriptions.slot_of(subscription), tell=True)
     position = state.position(context.session, context.subid)
     if lag is not None and position and lag.confirmed > position:
         state.move(context.session, context.subid, lag.confirmed)
@@ -89,7 +89,7 @@ def _occupy_own(context: WorkerContext, publisher: Publisher, subscription: tabl
         lsn = state.position(context.session, subscription.oid)
         conninfo = conninfo_of(context.session, subscription)
     name = parse_conninfo(conninfo).get("application_name") or str(subscription.subname)
-    occupy(context, publisher, subscription, catalog.slot_of(subscription), name, lsn, token)
+    occupy(context, publisher, subscription, subscriptions.slot_of(subscription), name, lsn, token)
 
 
 def occupy(
@@ -108,9 +108,9 @@ def occupy(
         tuple(subscription.subpublications),
         subscription.suborigin,
         {"t": "on", "p": "parallel"}.get(subscription.substream),
-        subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED and slot == subscription.subslotname,
+        subscription.subtwophasestate == subscriptions.TWO_PHASE_ENABLED and slot == subscription.subslotname,
         bool(subscription.subbinary),
-        subscription.subschemachanges == catalog.ALL,
+        subscription.subschemachanges == subscriptions.ALL,
     )
     try:
         sender = WalSender(token, name, options.statement(slot, lsn), options=options)
@@ -129,7 +129,7 @@ def detach(context: WorkerContext, *, occupied: bool = True) -> None:
         context.heartbeat.stop()
         context.heartbeat = None
     lock_file.retire(held.token)
-    publisher, slot = context.connection.opened, catalog.slot_of(held.subscription)
+    publisher, slot = context.connection.opened, subscriptions.slot_of(held.subscription)
     slots = None if publisher is None else publisher.slots
     within = context.session if publisher is not None and publisher.shares_catalog else None
     with suppress(PublisherError, PgError):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts import history
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.facts.history import COPY, OLD, OPTION, OWN, VALIDITY
 from pgrepl.catalog.facts.relation import Relation, relation, relation_or_none
 from pgrepl.catalog.facts.relation_parts import partition_ancestors
@@ -128,7 +128,11 @@ def begin(session: Session, subscription: tables.pg_subscription, table: Relatio
 
 
 def is_copied(session: Session, subid: int, relid: int) -> bool:
-    return state.table_state(session, subid, relid) in (catalog.READY, catalog.SYNC_DONE, catalog.FINISHED_COPY)
+    return state.table_state(session, subid, relid) in (
+        subscriptions.READY,
+        subscriptions.SYNC_DONE,
+        subscriptions.FINISHED_COPY,
+    )
 
 
 def in_the_way(session: Session, table: Relation, kept: str) -> Relation | None:
@@ -218,11 +222,11 @@ def begin_all(session: Session, subscription: tables.pg_subscription, before: st
     """Begin the history of a subscription's tables. `before`: what has been kept until now; a log that was not written
     for a while goes on with the rows that are there."""
     for table in _kept_tables(session, subscription):
-        _resume(session, subscription, table, rested=before == catalog.NO_HISTORY)
+        _resume(session, subscription, table, rested=before == subscriptions.NO_HISTORY)
 
 
 def _kept_tables(session: Session, subscription: tables.pg_subscription) -> Iterator[Relation]:
-    for row in catalog.subscription_relations(session, subscription.oid):
+    for row in subscriptions.subscription_relations(session, subscription.oid):
         table = relation_or_none(session, row.srrelid)
         if table is not None and kept_of(session, subscription, table) != "none":
             yield table
@@ -240,7 +244,7 @@ def _resume(session: Session, subscription: tables.pg_subscription, table: Relat
 def follow_parameter(session: Session, before: Relation) -> None:
     """Begin the history of a table whose own parameter has been changed."""
     table = relation(session, before.oid)
-    for subscription in catalog.subscriptions(session):
+    for subscription in subscriptions.subscriptions(session):
         if not state.table_state(session, subscription.oid, table.oid):
             continue
         _resume(session, subscription, table, rested=kept_of(session, subscription, before) == "none")
@@ -280,7 +284,7 @@ def write_rows(session: Session, subscription: tables.pg_subscription, log: Log,
                 writer.write_arrays(_copied(log, (lsn, at), named, change, number), None, number)
                 change += number
         write.insert_files([writer.close()])
-    commit.record_writes(session, [write], {"origin": catalog.origin_name(subscription.oid)})
+    commit.record_writes(session, [write], {"origin": subscriptions.origin_name(subscription.oid)})
     session.transaction.numbering.store_snapshot()
 
 
@@ -389,7 +393,7 @@ def commit_prepared(session: Session, subscription: tables.pg_subscription, tran
         if write.updates:
             writes.append(write)
     if writes:
-        commit.record_writes(session, writes, {"origin": catalog.origin_name(subscription.oid)})
+        commit.record_writes(session, writes, {"origin": subscriptions.origin_name(subscription.oid)})
         session.transaction.numbering.store_snapshot()
 
 

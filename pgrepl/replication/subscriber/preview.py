@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.facts.relation import Relation, find_relation, relation
 from pgrepl.engine.choice import BYTES_IN_ROW, Choice, Engine, choose_batch, choose_copy, choose_of_batch
 from pgrepl.replication.log import ServerLog
@@ -75,7 +75,7 @@ def preview(
 def _preview(context: WorkerContext, subscription: tables.pg_subscription, upto: int | None, copy: bool) -> Preview:
     session = context.session
     publisher = context.connection.publisher(subscription)
-    slot = catalog.slot_of(subscription)
+    slot = subscriptions.slot_of(subscription)
     with asking():
         lag = publisher.stream.lag(slot)
     if lag is None:
@@ -98,7 +98,7 @@ def _preview(context: WorkerContext, subscription: tables.pg_subscription, upto:
                     truncates = isinstance(message, TruncateMessage)
                     for sent in message.relations if isinstance(message, TruncateMessage) else (message.relation,):
                         found = tables.get((sent.schema, sent.name))
-                        if found is not None and found.state not in (catalog.INIT, catalog.DATASYNC):
+                        if found is not None and found.state not in (subscriptions.INIT, subscriptions.DATASYNC):
                             found.changes["truncate" if truncates else message.operation] += 1  # type: ignore[union-attr]
         except PublisherError as error:
             raise WorkerFailed(not_received(error)) from None
@@ -138,7 +138,7 @@ def _table(
     with asking():
         published = publisher.catalog.published_as(table.schema, table.name, names)
     found = TablePreview(table.schema, table.name, current, published)
-    if copy and current in (catalog.INIT, catalog.DATASYNC) and published is not None:
+    if copy and current in (subscriptions.INIT, subscriptions.DATASYNC) and published is not None:
         try:
             found.to_copy = 0 if publisher.copies is None else publisher.copies.count(table.schema, table.name, names)
         except PublisherError as error:

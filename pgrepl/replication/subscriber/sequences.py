@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.facts.acl import has_table_privilege
 from pgrepl.catalog.facts.publication import permanent_sequences
 from pgrepl.catalog.facts.relation import Relation, relation, relation_or_none
@@ -98,7 +98,7 @@ class SequenceSync:
         session = self._context.session
         self._owes = self._owes or moved
         with self._context.transaction() as subscription:
-            waiting = any(row.srsubstate != catalog.READY for row in _listed(session, subscription))
+            waiting = any(row.srsubstate != subscriptions.READY for row in _listed(session, subscription))
         self._follows = subscription.subsequences
         follows = self._follows and (at_once or self._is_rested)
         if not (waiting or follows) or (not at_once and self._failed_at is not None and not self.is_due):
@@ -147,7 +147,9 @@ class SequenceSync:
         for oid in sorted(oids.union(states)):
             there, row = relation_or_none(session, oid), one(session, tables.pg_sequence, seqrelid=oid)
             if there is not None and row is not None:
-                found.append(_Local(there, row, oid in states, states.get(oid, catalog.READY) != catalog.READY))
+                found.append(
+                    _Local(there, row, oid in states, states.get(oid, subscriptions.READY) != subscriptions.READY)
+                )
         return found
 
     def _ask(self, subscription: tables.pg_subscription, local: Sequence[_Local]) -> list[RemoteSequence]:
@@ -269,7 +271,7 @@ class _Faults:
 
 
 def _listed(session: Session, subscription: tables.pg_subscription) -> list[tables.pg_subscription_rel]:
-    return catalog.subscription_sequences(session, subscription.oid)
+    return subscriptions.subscription_sequences(session, subscription.oid)
 
 
 def _store(
@@ -281,6 +283,8 @@ def _store(
         assert remote.value is not None
         last_value, is_called = remote.value
         if not each.is_listed:
-            catalog.add_subscription_relation(session, subscription.oid, oid, catalog.READY, is_sequence=True)
+            subscriptions.add_subscription_relation(
+                session, subscription.oid, oid, subscriptions.READY, is_sequence=True
+            )
         update(session, tables.pg_sequence, {"seqrelid": oid}, last_value=last_value, is_called=is_called)
-        state.set_table_state(session, subscription.oid, oid, catalog.READY, remote.lsn)
+        state.set_table_state(session, subscription.oid, oid, subscriptions.READY, remote.lsn)

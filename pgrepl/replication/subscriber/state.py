@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.facts.relation import relation_or_none
 from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser
 from pgrepl.catalog.store import tables
@@ -37,38 +37,42 @@ def enabled_subscriptions(session: Session) -> list[tables.pg_subscription]:
 def request(subscription: tables.pg_subscription, slot: str, start: int, end: int) -> StreamRequest:
     """The transactions between two LSNs that a slot sends to the subscription."""
     local_only = bool(subscription.suborigin.lower() == "none")
-    tells = subscription.subschemachanges == catalog.ALL
+    tells = subscription.subschemachanges == subscriptions.ALL
     return StreamRequest(slot, tuple(subscription.subpublications), start, end, local_only, tells)
 
 
 def position(session: Session, subid: int, only: int = 0) -> int:
     """The LSN from which the main stream goes on, or that of one table; 0: it has not begun."""
-    return origin_progress(session, catalog.origin_name(subid, only)) or 0
+    return origin_progress(session, subscriptions.origin_name(subid, only)) or 0
 
 
 def move(session: Session, subid: int, lsn: int, only: int = 0) -> None:
-    advance_origin(session, catalog.origin_name(subid, only), lsn, session.transaction.numbering.last_snapshot() + 1)
+    advance_origin(
+        session, subscriptions.origin_name(subid, only), lsn, session.transaction.numbering.last_snapshot() + 1
+    )
 
 
 def caught_up(session: Session, subid: int, moment: str) -> None:
     """Note that all changes have been applied that the publisher had at a moment."""
-    update(session, tables.pg_replication_origin, {"roname": catalog.origin_name(subid)}, caught_up=moment)
+    update(session, tables.pg_replication_origin, {"roname": subscriptions.origin_name(subid)}, caught_up=moment)
 
 
 def table_states(session: Session, subid: int) -> dict[int, tuple[str, int]]:
     """The state (srsubstate) and the LSN (srsublsn, or 0) of each table."""
-    listed = catalog.subscription_relations(session, subid)
+    listed = subscriptions.subscription_relations(session, subid)
     return {row.srrelid: (row.srsubstate, row.srsublsn or 0) for row in listed}
 
 
 def all_ready(session: Session, subid: int) -> bool:
     """Are all tables copied, and all sequences synchronized?"""
-    return all(row.srsubstate == catalog.READY for row in rows(session, tables.pg_subscription_rel, srsubid=subid))
+    return all(
+        row.srsubstate == subscriptions.READY for row in rows(session, tables.pg_subscription_rel, srsubid=subid)
+    )
 
 
 def states_for(session: Session, subid: int, only: int) -> dict[int, tuple[str, int]]:
     """The states by which changes are applied: for a table's own stream (`only`) those of this table alone are."""
-    return {only: (catalog.READY, 0)} if only else table_states(session, subid)
+    return {only: (subscriptions.READY, 0)} if only else table_states(session, subid)
 
 
 def table_state(session: Session, subid: int, relid: int) -> str:
@@ -81,9 +85,9 @@ def applies_from(states: Mapping[int, tuple[str, int]], relid: int) -> int | Non
     """The finish LSN from which on transactions are applied to a table: its copy has those before
     (should_apply_changes_for_rel). None: none is applied yet."""
     current, since = states.get(relid, ("", 0))
-    if current == catalog.READY:
+    if current == subscriptions.READY:
         return 0
-    return since if current == catalog.SYNC_DONE else None
+    return since if current == subscriptions.SYNC_DONE else None
 
 
 def set_table_state(session: Session, subid: int, relid: int, state: str, lsn: int | None) -> None:
@@ -96,34 +100,34 @@ def unsettled(session: Session, subid: int, lsn: int, besides: Collection[int]) 
     return {
         relid: since
         for relid, (state, since) in states
-        if state == catalog.SYNC_DONE and since <= lsn and relid not in besides
+        if state == subscriptions.SYNC_DONE and since <= lsn and relid not in besides
     }
 
 
 def settle_tables(session: Session, subid: int, lsn: int, besides: Collection[int]) -> None:
     """Set copied tables that the main stream has caught up with to ready."""
     for relid, since in unsettled(session, subid, lsn, besides).items():
-        set_table_state(session, subid, relid, catalog.READY, since)
+        set_table_state(session, subid, relid, subscriptions.READY, since)
         ranges.forget(session, subid, relid)
 
 
 def two_phase_can_begin(session: Session, subscription: tables.pg_subscription) -> bool:
     """Whether two_phase is requested but not yet enabled, and all tables are ready (AllTablesyncsReady)."""
-    if subscription.subtwophasestate != catalog.TWO_PHASE_PENDING:
+    if subscription.subtwophasestate != subscriptions.TWO_PHASE_PENDING:
         return False
     states = table_states(session, subscription.oid)
-    return bool(states) and all(current == catalog.READY for current, _ in states.values())
+    return bool(states) and all(current == subscriptions.READY for current, _ in states.values())
 
 
 def enable_two_phase(session: Session, subid: int) -> None:
-    update(session, tables.pg_subscription, {"oid": subid}, subtwophasestate=catalog.TWO_PHASE_ENABLED)
+    update(session, tables.pg_subscription, {"oid": subid}, subtwophasestate=subscriptions.TWO_PHASE_ENABLED)
 
 
 def renew_two_phase(session: Session, subscription: tables.pg_subscription) -> None:
     """Have two_phase, if it is enabled, be enabled once more, for a new slot."""
-    if subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED:
+    if subscription.subtwophasestate == subscriptions.TWO_PHASE_ENABLED:
         oid = {"oid": subscription.oid}
-        update(session, tables.pg_subscription, oid, subtwophasestate=catalog.TWO_PHASE_PENDING)
+        update(session, tables.pg_subscription, oid, subtwophasestate=subscriptions.TWO_PHASE_PENDING)
 
 
 def clear_skip(session: Session, subid: int) -> None:
@@ -278,7 +282,7 @@ def _stop(session: Session, row: tables.pg_subscription, last: tables.pgrepl_sub
         last.context,
         None if table is None else quote_qualified(table.schema, table.name),
         row.subschemachanges,
-        row.subtwophasestate != catalog.TWO_PHASE_DISABLED,
+        row.subtwophasestate != subscriptions.TWO_PHASE_DISABLED,
         FILES in parse_conninfo(row.subconninfo),
     )
     return Stop(

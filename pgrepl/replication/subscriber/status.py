@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts import activity
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.facts.relation import relation_or_none
 from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser, role_or_none
 from pgrepl.catalog.facts.subscription import conninfo_of
@@ -126,7 +126,7 @@ class Status:
             return f"it is stopped by an error: {self.stop.failure.message}"
         if self.unreachable is not None:
             return "its publisher does not answer"
-        waiting = sum(table.state in (catalog.INIT, catalog.DATASYNC) for table in self.tables)
+        waiting = sum(table.state in (subscriptions.INIT, subscriptions.DATASYNC) for table in self.tables)
         if waiting and self.pid is None:
             return f"{waiting} of {len(self.tables)} tables wait for their copies, and it has no worker"
         if self.seconds is None:
@@ -298,7 +298,7 @@ def _copies(session: Session, subid: int) -> dict[int, CopyStatus]:
     running = {row.relid: row for row in activity.under_way(session) if row.datid == session.database_oid}
     found = {relid: CopyStatus(pieces=done) for relid, done in pieces.items()}
     for relid, (current, _) in state.table_states(session, subid).items():
-        row = running.get(relid) if current == catalog.DATASYNC else None
+        row = running.get(relid) if current == subscriptions.DATASYNC else None
         if row is None:
             continue
         found[relid] = CopyStatus(row.tuples_processed, row.bytes_processed, pieces.get(relid), row.seconds_left)

@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.facts.subscription import is_long_ago
 from pgrepl.catalog.session import statistics
 from pgrepl.catalog.store import tables
@@ -52,8 +52,8 @@ def _streamed(context: WorkerContext, upto: int | None, limit: int | None) -> St
             present = publisher.stream.current_lsn()  # before transactions are asked for
         position = state.position(context.session, subscription.oid)
         bound = lease.meeting_bound(context.session, subscription.oid)
-        two_phase = subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED
-        start = start_stream(publisher.stream, catalog.slot_of(subscription), position, two_phase=two_phase)
+        two_phase = subscription.subtwophasestate == subscriptions.TWO_PHASE_ENABLED
+        start = start_stream(publisher.stream, subscriptions.slot_of(subscription), position, two_phase=two_phase)
         at = loop.Bounds(position, start, _end(start, present, upto, bound), present, publisher.shares_catalog)
         following = following_of(context, subscription, publisher)
         with ExitStack() as received:
@@ -77,7 +77,7 @@ def following_of(
 ) -> Following | None:
     """The definitions to follow, of all tables or `only` of one; None: the subscription does not follow its
     publisher's."""
-    if subscription.subschemachanges == catalog.NO_SCHEMA:
+    if subscription.subschemachanges == subscriptions.NO_SCHEMA:
         return None
     return Following(context.session, subscription, publisher, context.log, context.unpublished, only)
 
@@ -89,7 +89,7 @@ def missing_before(context: WorkerContext, lsn: int | None = None) -> int | None
     with context.transaction() as subscription:
         publisher = context.connection.publisher(subscription)
         with asking():
-            lag = publisher.stream.lag(catalog.slot_of(subscription), tell=True)
+            lag = publisher.stream.lag(subscriptions.slot_of(subscription), tell=True)
         position = state.position(session, subscription.oid)
         is_ready = state.all_ready(session, subscription.oid)
         can_begin = state.two_phase_can_begin(session, subscription)
@@ -116,14 +116,14 @@ def enable_two_phase(context: WorkerContext) -> bool:
             return False
         publisher = context.connection.publisher(subscription)
         position = state.position(context.session, subscription.oid)
-        start_stream(publisher.stream, catalog.slot_of(subscription), position, two_phase=True)
+        start_stream(publisher.stream, subscriptions.slot_of(subscription), position, two_phase=True)
         context.lock(subscription, position)
         state.enable_two_phase(context.session, subscription.oid)
     worker = f'logical replication apply worker for subscription "{subscription.subname}"'
     context.log.log(f"{worker} will restart so that two_phase can be enabled")
     if context.lease is not None:  # the worker itself has done it, and need not restart
         held = context.lease.subscription
-        context.lease.subscription = held._replace(subtwophasestate=catalog.TWO_PHASE_ENABLED)
+        context.lease.subscription = held._replace(subtwophasestate=subscriptions.TWO_PHASE_ENABLED)
     return True
 
 
@@ -153,7 +153,7 @@ class StreamBatch:
 
     def __post_init__(self) -> None:
         self.session = self.context.session
-        self.slot = catalog.slot_of(self.subscription)
+        self.slot = subscriptions.slot_of(self.subscription)
 
     @property
     def wanted(self) -> StreamRequest:

@@ -22,7 +22,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.locks import lock_file
 from pgrepl.catalog.session import statistics
 from pgrepl.catalog.session.transaction import DimensionsNeeded
@@ -84,9 +84,9 @@ def _occupy(context: WorkerContext, relid: int) -> str | None:
     session = context.session
     with context.transaction() as subscription:
         publisher = context.connection.publisher(subscription)
-        if state.table_state(session, subscription.oid, relid) != catalog.FINISHED_COPY:
+        if state.table_state(session, subscription.oid, relid) != subscriptions.FINISHED_COPY:
             return None
-        slot = catalog.sync_slot_name(session, subscription.oid, relid)
+        slot = subscriptions.sync_slot_name(session, subscription.oid, relid)
         lsn = state.position(session, subscription.oid, relid)
         context.lock(subscription)
         lease.begin(session, subscription.oid, relid, context.token)
@@ -119,12 +119,12 @@ def _stream_batch(context: WorkerContext, relid: int, *, hands_over: bool) -> tu
     session = context.session
     with ExitStack() as transaction:
         subscription = transaction.enter_context(context.transaction())
-        if state.table_state(session, subscription.oid, relid) != catalog.FINISHED_COPY:
+        if state.table_state(session, subscription.oid, relid) != subscriptions.FINISHED_COPY:
             raise SubscriptionChanged
         publisher = context.connection.publisher(subscription)
         position = state.position(session, subscription.oid, relid)
         end = max(position, state.position(session, subscription.oid))
-        start = start_stream(publisher.stream, catalog.sync_slot_name(session, subscription.oid, relid), position)
+        start = start_stream(publisher.stream, subscriptions.sync_slot_name(session, subscription.oid, relid), position)
         at = loop.Bounds(position, start, end, end, publisher.shares_catalog)
         following = following_of(context, subscription, publisher, relid)
         with ExitStack() as received:
@@ -152,12 +152,12 @@ class _TableBatch(StreamBatch):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.slot = catalog.sync_slot_name(self.session, self.subscription.oid, self.only)
+        self.slot = subscriptions.sync_slot_name(self.session, self.subscription.oid, self.only)
 
     def lock(self) -> None:
         self.context.lock(self.subscription)
         current = state.table_state(self.session, self.subscription.oid, self.only)
-        if current != catalog.FINISHED_COPY or state.position(*self._own) != self.at.position:
+        if current != subscriptions.FINISHED_COPY or state.position(*self._own) != self.at.position:
             raise SubscriptionChanged
 
     @property
@@ -172,8 +172,8 @@ class _TableBatch(StreamBatch):
         if not session.transaction.is_writing:
             self.lock()
         if self.hands_over and step.lsn >= state.position(session, subid):
-            state.set_table_state(session, subid, relid, catalog.SYNC_DONE, step.lsn)
-            drop_origin(session, catalog.origin_name(subid, relid))
+            state.set_table_state(session, subid, relid, subscriptions.SYNC_DONE, step.lsn)
+            drop_origin(session, subscriptions.origin_name(subid, relid))
             lease.end(session, subid, relid, self.context.token)
             self.is_handed_over = True
         elif step.moves_origin:
@@ -197,7 +197,7 @@ def shared_out(context: WorkerContext, waiting: Sequence[Relation]) -> tuple[lis
     session = context.session
     with context.transaction() as subscription:
         begun = state.table_states(session, subscription.oid)
-        streams = [table for table in waiting if begun.get(table.oid, ("", 0))[0] == catalog.FINISHED_COPY]
+        streams = [table for table in waiting if begun.get(table.oid, ("", 0))[0] == subscriptions.FINISHED_COPY]
         at_work = [row for row in rows(session, tables.pgrepl_worker) if lock_file.is_at_work(row)]
         most = min(
             int(session.settings.get("max_sync_workers_per_subscription")),

@@ -17,7 +17,7 @@ from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.session import statistics
 from pgrepl.catalog.session.transaction import reading
@@ -261,7 +261,7 @@ class Worker:
             held, publisher = attach(self.context)
             if self._watch is not None and publisher.slots is not None:
                 look = self._watch.start if self.keeps_lease else self._watch.look
-                look(publisher.slots, catalog.slot_of(held.subscription), held.subscription.subname)
+                look(publisher.slots, subscriptions.slot_of(held.subscription), held.subscription.subname)
 
     def _detach(self) -> None:
         if self._watch is not None:
@@ -311,7 +311,7 @@ class Worker:
         ranges may have to be copied again then."""
         with reading(self.session):
             states = state.table_states(self.session, self._subid).values()
-        self._apply(done, max([lsn for current, lsn in states if current == catalog.SYNC_DONE], default=0), None)
+        self._apply(done, max([lsn for current, lsn in states if current == subscriptions.SYNC_DONE], default=0), None)
 
     def _begins_two_phase(self, done: Round) -> bool:
         """Enable two_phase if it waits for nothing but that, as after ALTER SUBSCRIPTION; false: the round fails."""
@@ -356,12 +356,12 @@ class Worker:
     def _copy(self, done: Round, relids: Collection[int] | None = None) -> bool:
         """Copy the waiting tables, large ones while the main stream goes on; whether some have been copied. A table
         that fails does not end the others' copies."""
-        session, unfinished = self.session, (catalog.INIT, catalog.DATASYNC, catalog.FINISHED_COPY)
+        session, unfinished = self.session, (subscriptions.INIT, subscriptions.DATASYNC, subscriptions.FINISHED_COPY)
         with reading(session):
             found = [
                 relid for relid in tables_in(session, self._subid, *unfinished) if relids is None or relid in relids
             ]
-            streams = set(tables_in(session, self._subid, catalog.FINISHED_COPY))
+            streams = set(tables_in(session, self._subid, subscriptions.FINISHED_COPY))
             waiting = [relation(session, relid) for relid in found]
         if not waiting:
             return False
@@ -388,7 +388,7 @@ class Worker:
         for table in in_pieces:
             self._copy_in_pieces(done, table)
         with reading(session):
-            return not streams.isdisjoint(tables_in(session, self._subid, catalog.SYNC_DONE)) or bool(
+            return not streams.isdisjoint(tables_in(session, self._subid, subscriptions.SYNC_DONE)) or bool(
                 done.tables_copied
             )
 
@@ -479,7 +479,7 @@ class Worker:
     def _forget_slots(self, done: Round) -> None:
         """Drop the slots of copies that were left at the publisher: by a killed worker, or as it did not answer."""
         with self.context.transaction():
-            copied = tables_in(self.session, self._subid, catalog.SYNC_DONE)
+            copied = tables_in(self.session, self._subid, subscriptions.SYNC_DONE)
         for relid in copied:
             try:
                 forget_slot(self.context, relid)
@@ -490,7 +490,7 @@ class Worker:
     def _add_tables(self) -> None:
         """Add tables that are newly published, if the subscription follows that."""
         with self.context.transaction() as subscription:
-            if subscription.subschemachanges not in catalog.WITH_TABLES:
+            if subscription.subschemachanges not in subscriptions.WITH_TABLES:
                 return
 
             publisher = self.context.connection.publisher(subscription)
@@ -499,7 +499,7 @@ class Worker:
             if end == self._asked_at:
                 return
             subscribed = state.table_states(self.session, self._subid)
-            follows_all = subscription.subschemachanges == catalog.ALL
+            follows_all = subscription.subschemachanges == subscriptions.ALL
             loosens = put_off = False
             with asking(), working():
                 found = follow.missing(self.session, subscription, publisher.catalog, subscribed)

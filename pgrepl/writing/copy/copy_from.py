@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pgrepl.catalog.facts.relation_parts import inheritors
 from pgrepl.catalog.locks.lock_table import RelationMode
 from pgrepl.catalog.session.transaction import DimensionsNeeded, require_writable
-from pgrepl.engine import choice as engine
+from pgrepl.engine import choice as engine_choice
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.query.result import Result
 from pgrepl.rows.after_triggers import fire_triggers
@@ -141,15 +141,20 @@ def _finished(session: Session, prepared: _Prepared, opening: Opening) -> Result
 
 
 def _by_engine(
-    session: Session, prepared: _Prepared, opening: Opening, choice: engine.Choice, stage: load_spark.Stage, by: str
+    session: Session,
+    prepared: _Prepared,
+    opening: Opening,
+    choice: engine_choice.Choice,
+    stage: load_spark.Stage,
+    by: str,
 ) -> int | None:
     """The number of rows that kernels over Arrow or Spark load; None if another engine must do it."""
     try:
         count = load_spark.load(session, lambda: opening(*prepared.now()), partial(stage, on_spark=choice.on_spark))
     except Declined as reason:
-        engine.declined(session, "COPY", reason, f"COPY is not carried out by {by}")
+        engine_choice.declined(session, "COPY", reason, f"COPY is not carried out by {by}")
         return None
-    engine.done(session, "COPY", choice.engine)
+    engine_choice.done(session, "COPY", choice.engine)
     return count
 
 
@@ -164,7 +169,7 @@ def _take_locks(session: Session, target: CopyTarget) -> None:
     lock_tables(session, inheritors(session, target.relation.oid), RelationMode.ROW_EXCLUSIVE)
 
 
-def _choice(session: Session, source: RowSource, *, by_kernels: bool) -> engine.Choice:
+def _choice(session: Session, source: RowSource, *, by_kernels: bool) -> engine_choice.Choice:
     def unfit() -> str:
         try:
             refuse_triggers(session, source.target.relation.oid, TriggerEvent.INSERT)
@@ -172,7 +177,9 @@ def _choice(session: Session, source: RowSource, *, by_kernels: bool) -> engine.
             return str(reason)
         return "" if source.target.relation.columns else "rows without columns"
 
-    return engine.choose_to_load(session, source.extent, unfit, by_kernels=by_kernels, in_parts=source.is_divided)
+    return engine_choice.choose_to_load(
+        session, source.extent, unfit, by_kernels=by_kernels, in_parts=source.is_divided
+    )
 
 
 class _Prepared:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Relation
 from pgrepl.catalog.facts.user_types import row_type
-from pgrepl.engine import choice as engine
+from pgrepl.engine import choice as engine_choice
 from pgrepl.expr.analyse.analyze import analyze_query
 from pgrepl.expr.analyse.lookup import base_and_typmod
 from pgrepl.expr.functions.registry import Context
@@ -94,7 +94,7 @@ def copy_to(stmt: CopyStmt, session: Session) -> Result:
                 check_for_interrupts()
                 place.write_lines(lines)
                 count += len(lines)
-            engine.done(session, "COPY", engine.Engine.COLUMNS)
+            engine_choice.done(session, "COPY", engine_choice.Engine.COLUMNS)
             return Result(f"COPY {count}")
         batches = _batches(session, source)
         place.begin()
@@ -113,8 +113,8 @@ def _whole_columns(session: Session, source: CopyToSource) -> Iterator[list[Any]
     wanted, context = plain_columns(query), Context(session)
     if not wanted:
         return None
-    choice = engine.choose_copy_to(session, lambda: extent_of(session, query, context))
-    if choice.engine is not engine.Engine.COLUMNS:
+    choice = engine_choice.choose_copy_to(session, lambda: extent_of(session, query, context))
+    if choice.engine is not engine_choice.Engine.COLUMNS:
         return None
     where = condition(query, context)
     if where is None:
@@ -124,7 +124,7 @@ def _whole_columns(session: Session, source: CopyToSource) -> Iterator[list[Any]
         if not rows.forms.keys() >= set(wanted):
             raise Declined("partitions keep a composite type in other ways")
     except Declined as reason:
-        engine.declined(session, "COPY", reason, "COPY is not carried out by columns")
+        engine_choice.declined(session, "COPY", reason, "COPY is not carried out by columns")
         return None
     return _texts(session, rows, wanted, [column.type for column in query.columns])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.facts.relation import Relation
 from pgrepl.catalog.facts.relation_parts import identity_or_primary_key
 from pgrepl.catalog.facts.subscription import retained_from
@@ -149,7 +149,7 @@ class DeletedRows:
     def __init__(self, session: Session, subscription: tables.pg_subscription) -> None:
         self._session = session
         self._subscription = subscription
-        self._own = catalog.origin_name(subscription.oid)
+        self._own = subscriptions.origin_name(subscription.oid)
         self._snapshots: list[Snapshot] | None = None
         self._found: dict[int, dict[tuple[Any, ...], RowOrigin]] = {}
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.store import tables
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.ground.frozen import frozen
@@ -79,7 +79,7 @@ class Batch:
         if self.player is not None:
             conflicts.tell(self.session, self.subscription, self.player.conflicts.missed, self.log)
             conflicts.tell(self.session, self.subscription, self.failed, self.log, kept=False)
-            write(self.session, self.player, catalog.origin_name(self.subscription.oid))
+            write(self.session, self.player, subscriptions.origin_name(self.subscription.oid))
             _store_ranges(self.session, self.subscription, self.player)
         return _advance(self.session, self.subscription, self.transactions, self.applied, self.log, self.only)
 
@@ -187,7 +187,7 @@ def _apply_phase(
 ) -> Applied:
     phase = transaction.phase
     assert phase is not None
-    progress = Progress(catalog.origin_name(subscription.oid))
+    progress = Progress(subscriptions.origin_name(subscription.oid))
     progress.transaction(transaction.xid, transaction.finish_lsn)
     progress.command = two_phase.message_type(phase)
     skipped = _skips(subscription, [transaction])
@@ -221,8 +221,8 @@ def _store_ranges(session: Session, subscription: tables.pg_subscription, player
     for relid, changed in player.ranges.items():
         if changed.is_changed:
             ranges.store(session, subid, relid, changed)
-            if changed.unfinished and state.table_state(session, subid, relid) == catalog.SYNC_DONE:
-                state.set_table_state(session, subid, relid, catalog.DATASYNC, None)
+            if changed.unfinished and state.table_state(session, subid, relid) == subscriptions.SYNC_DONE:
+                state.set_table_state(session, subid, relid, subscriptions.DATASYNC, None)
 
 
 def _skips(subscription: tables.pg_subscription, transactions: Sequence[WireTransaction]) -> int:
@@ -283,7 +283,7 @@ def _write_portion(
 ) -> int:
     """Apply and write one portion; returns the number of messages that were not applied (Player.passed). `before`: at
     least so many changes of rows came before it in the transaction."""
-    origin = catalog.origin_name(subscription.oid)
+    origin = subscriptions.origin_name(subscription.oid)
 
     def write_so_far(player: Player) -> None:
         nonlocal continued
@@ -310,7 +310,7 @@ def _fire_deferred(
     waiting = session.transaction.before_commit
     if len(waiting) == first:
         return
-    progress = Progress(catalog.origin_name(subscription.oid))
+    progress = Progress(subscriptions.origin_name(subscription.oid))
     progress.transaction(transaction.xid, transaction.finish_lsn)
     progress.command = "COMMIT"
     try:
@@ -374,7 +374,7 @@ def _player(
         since = state.applies_from(states, relid)
         return since is not None and since <= finish_lsn
 
-    progress = Progress(catalog.origin_name(subscription.oid))
+    progress = Progress(subscriptions.origin_name(subscription.oid))
     pieces = ranges.ranges_of_unready(session, subscription.oid, states)
     return Player(session, subscription, progress, applies, completed, write, pieces)
 

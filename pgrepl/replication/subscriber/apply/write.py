@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.locks.lock_table import EXCLUSIVE, LockKind, LockRequest, RelationMode, RowMode
 from pgrepl.catalog.store import store, tables
 from pgrepl.ground.errors import PgError, unsupported
@@ -268,7 +268,7 @@ def prepare(
     prepared.check_enabled(session)
     if not session.transaction.locks.possible:
         raise unsupported("PREPARE TRANSACTION in a catalog on a PostgreSQL server")
-    origin = catalog.origin_name(subscription.oid)
+    origin = subscriptions.origin_name(subscription.oid)
     numbering = session.transaction.numbering
     numbering.store_snapshot()
     if player is not None:
@@ -302,7 +302,7 @@ def end(session: Session, subscription: tables.pg_subscription, transaction: Wir
     prepared.finish(session, found, commit=phase.kind == COMMIT)
     if phase.kind == COMMIT:
         commit_prepared(session, subscription, transaction)
-    _note(session, said(catalog.origin_name(subscription.oid), transaction))
+    _note(session, said(subscriptions.origin_name(subscription.oid), transaction))
 
 
 def gid_of(subscription: tables.pg_subscription, transaction: WireTransaction) -> str:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Attribute, Relation
-from pgrepl.engine import choice as engine
+from pgrepl.engine import choice as engine_choice
 from pgrepl.engine import spark
 from pgrepl.engine.run_kernels import KernelTarget, WrongRow, copy, counting_writes
 from pgrepl.expr.catalog_trees import column_default
@@ -90,7 +90,7 @@ def _check_keys(session: Session, staged: StagedRows, info: Any, spans: Any) -> 
     if differ is False:
         raise WrongRow(f'two rows have one key of index "{info.name}"')
     if differ is None:
-        engine.require_spark(session, f'the keys of index "{info.name}"')
+        engine_choice.require_spark(session, f'the keys of index "{info.name}"')
         with spark.described(f"unique index {info.name}"):
             SparkIndex(session, staged, info).check()
 
@@ -246,20 +246,20 @@ def stage_copy(
     if source.spark is None:
         return None
     size = None if source.direct is None else source.direct.size
-    choice = engine.choose_copy(session, source.spark.estimate, size=size)
-    if choice.engine is engine.Engine.LOCAL:
+    choice = engine_choice.choose_copy(session, source.spark.estimate, size=size)
+    if choice.engine is engine_choice.Engine.LOCAL:
         return None
     try:
-        engine.check_utf8(session)
+        engine_choice.check_utf8(session)
     except Declined as reason:
-        engine.declined(session, _WORK, reason, f'table "{table.name}" is copied row by row')
+        engine_choice.declined(session, _WORK, reason, f'table "{table.name}" is copied row by row')
         return None
     if choice.kernels:
         try:
             return _by_kernels(session, table, source, sent, begins, choice, check)
         except Declined as reason:
-            engine.declined(session, _WORK, reason, f'table "{table.name}" is not copied by kernels')
-        if not engine.choose_job(session, source.spark.estimate).on_spark:
+            engine_choice.declined(session, _WORK, reason, f'table "{table.name}" is not copied by kernels')
+        if not engine_choice.choose_job(session, source.spark.estimate).on_spark:
             return None
     return _by_spark(session, table, source.spark, sent, begins)
 
@@ -270,7 +270,7 @@ def _by_kernels(
     source: TableCopy,
     sent: SentRelation,
     begins: BeginCount,
-    choice: engine.Choice,
+    choice: engine_choice.Choice,
     check: Callable[[], None],
 ) -> StagedCopy | None:
     """None: a row is wrong."""
@@ -284,9 +284,9 @@ def _by_kernels(
         except (PgError, WrongRow) as error:
             if isinstance(error, PgError) and (error.sqlstate.startswith("XX") or not row_errors(error)):
                 raise  # not an error of a row
-            engine.declined(session, _WORK, error, f'table "{table.name}" is copied row by row')
+            engine_choice.declined(session, _WORK, error, f'table "{table.name}" is copied row by row')
             return None
-    engine.done(session, _WORK, choice.engine)
+    engine_choice.done(session, _WORK, choice.engine)
     return StagedCopy(session, [staged])
 
 
@@ -299,17 +299,17 @@ def _by_spark(
         with counting_writes(session, begins()):
             copy.fill(table, sent, rows.frame())
     except Declined as reason:
-        engine.declined(session, _WORK, reason, f'table "{table.name}" is not copied by Spark')
+        engine_choice.declined(session, _WORK, reason, f'table "{table.name}" is not copied by Spark')
     except PgError as error:
         copy.discard()
         if not row_errors(error):
             raise
-        engine.declined(session, _WORK, error.message, f'table "{table.name}" is copied row by row')
+        engine_choice.declined(session, _WORK, error.message, f'table "{table.name}" is copied row by row')
     except BaseException:
         copy.discard()
         raise
     else:
-        engine.done(session, _WORK, engine.Engine.SPARK)
+        engine_choice.done(session, _WORK, engine_choice.Engine.SPARK)
         return copy
     copy.discard()
     return None

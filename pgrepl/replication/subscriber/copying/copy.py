@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.relation_parts import inheritors, partition_root
 from pgrepl.catalog.facts.subscription import sync_slot_name
@@ -128,15 +128,15 @@ def _begin(context: WorkerContext, relid: int, *, in_pieces: bool) -> str | None
     with context.transaction() as subscription:
         publisher = context.connection.publisher(subscription)
         current = state.table_state(session, subscription.oid, relid)
-        if current not in (catalog.INIT, catalog.DATASYNC):
+        if current not in (subscriptions.INIT, subscriptions.DATASYNC):
             return None
         definition = _definition(session, subscription, relid, publisher.catalog)
         context.lock(subscription)
         if definition is not None:
             _add_columns(context, subscription, relid, definition)
-        origin = catalog.origin_name(subscription.oid, relid)
-        if current == catalog.INIT:
-            state.set_table_state(session, subscription.oid, relid, catalog.DATASYNC, None)
+        origin = subscriptions.origin_name(subscription.oid, relid)
+        if current == subscriptions.INIT:
+            state.set_table_state(session, subscription.oid, relid, subscriptions.DATASYNC, None)
         if origin_or_none(session, origin) is None:
             create_origin(session, origin)
         lease.begin(session, subscription.oid, relid, context.token)
@@ -146,7 +146,7 @@ def _begin(context: WorkerContext, relid: int, *, in_pieces: bool) -> str | None
     slots = publisher.slots
     if in_pieces or slots is None:
         return ""
-    if current == catalog.DATASYNC:  # an attempt before this one
+    if current == subscriptions.DATASYNC:  # an attempt before this one
         with suppress(PublisherError):
             slots.drop(slot)
     try:
@@ -162,7 +162,7 @@ def copy_again(context: WorkerContext, relids: Collection[int]) -> None:
     session = context.session
     with context.transaction() as subscription:
         context.lock(subscription, state.position(session, subscription.oid))
-        origin = catalog.origin_name(subscription.oid)
+        origin = subscriptions.origin_name(subscription.oid)
         for relid in sorted(relids):
             if not state.table_state(session, subscription.oid, relid):
                 raise SubscriptionChanged
@@ -173,8 +173,8 @@ def copy_again(context: WorkerContext, relids: Collection[int]) -> None:
                 player.truncate([table], restart_identity=False)
                 write(session, player, origin)
             ranges.forget(session, subscription.oid, relid)
-            was_ready = state.table_state(session, subscription.oid, relid) in (catalog.INIT, catalog.READY)
-            again = catalog.INIT if was_ready else catalog.DATASYNC  # there may be a slot
+            was_ready = state.table_state(session, subscription.oid, relid) in (subscriptions.INIT, subscriptions.READY)
+            again = subscriptions.INIT if was_ready else subscriptions.DATASYNC  # there may be a slot
             state.set_table_state(session, subscription.oid, relid, again, None)
         crash_point("again.emptied")
 
@@ -274,14 +274,14 @@ def _commit(
         if not locked:
             wait_alone()
             context.lock(subscription, position)
-        if state.table_state(session, subscription.oid, relid) != catalog.DATASYNC:
+        if state.table_state(session, subscription.oid, relid) != subscriptions.DATASYNC:
             raise SubscriptionChanged
         rows = received.rows
         if not locked and (_is_stale(session, rows, at) or _tree(session, relid) != tree):
             if isinstance(rows, StagedCopy):
                 rows.discard()
             return None
-        origin = catalog.origin_name(subscription.oid, relid)
+        origin = subscriptions.origin_name(subscription.oid, relid)
         with context.session.acting_as(subscription.subowner), working():
             if isinstance(rows, StagedCopy):
                 rows.write(origin)
@@ -353,14 +353,14 @@ def _set_copied(
     session, lsn = context.session, received.lsn
     with working():
         history.write_copied(session, subscription, relid, lsn)
-    reached = catalog.FINISHED_COPY if is_behind else catalog.SYNC_DONE
+    reached = subscriptions.FINISHED_COPY if is_behind else subscriptions.SYNC_DONE
     state.set_table_state(session, subscription.oid, relid, reached, lsn)
-    if subscription.subschemachanges != catalog.NO_SCHEMA:
+    if subscription.subschemachanges != subscriptions.NO_SCHEMA:
         remember(session, subscription.oid, relid, copied(received.source.relation, received.definition))
     if is_behind:
         state.move(session, subscription.oid, lsn, relid)
     else:
-        drop_origin(session, catalog.origin_name(subscription.oid, relid), missing_ok=True)
+        drop_origin(session, subscriptions.origin_name(subscription.oid, relid), missing_ok=True)
         lease.end(session, subscription.oid, relid, context.token)
 
 
@@ -368,7 +368,7 @@ def _definition(
     session: Session, subscription: tables.pg_subscription, relid: int, publisher: PublisherCatalog
 ) -> RemoteDefinition | None:
     """The publisher's definition of a table, if the subscription follows it, and the table is published."""
-    if subscription.subschemachanges == catalog.NO_SCHEMA:
+    if subscription.subschemachanges == subscriptions.NO_SCHEMA:
         return None
     table = relation(session, relid)
     with asking(), working():
@@ -439,7 +439,9 @@ def _received_rows(
         source = _source(table, subscription, copies, WantedRanges(wanted, frozenset(context.passed)))
         if _others_write(session, subscription.oid, relid, divided.since):
             source = replace(source, spark=None, direct=None)
-    player = Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), lambda relid, lsn: True)
+    player = Player(
+        session, subscription, Progress(subscriptions.origin_name(subscription.oid)), lambda relid, lsn: True
+    )
     progress = None if divided is None else divided.progress
     begins = partial(context.copies.begins, subscription.subname, table, source.count, progress)
     with acting_for(session, subscription, table):
@@ -466,7 +468,7 @@ def _received_rows(
 
 def _others_write(session: Session, subid: int, relid: int, since: int) -> bool:
     """Whether somebody else has written to a table that was empty when its copy began: their rows may have its keys."""
-    ours = catalog.origin_name(subid), catalog.origin_name(subid, relid)
+    ours = subscriptions.origin_name(subid), subscriptions.origin_name(subid, relid)
     written = snapshots(session, since, last_snapshot(session))
     return any(relid in each.tables and each.origin not in ours for each in written)
 
@@ -609,7 +611,7 @@ def _load_with_triggers(
     count_rows: CountRows,
 ) -> int:
     sent = replace(source.relation, schema=table.schema, name=table.name)
-    origin = catalog.origin_name(subscription.oid)
+    origin = subscriptions.origin_name(subscription.oid)
     measure = _measure(source.relation.columns)
 
     def portion_read(rows: list[Row]) -> None:

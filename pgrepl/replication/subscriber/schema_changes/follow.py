@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.facts.namespace import schema_or_none
 from pgrepl.catalog.facts.relation import Relation, find_relation, relation, relation_or_none
 from pgrepl.catalog.facts.relation_parts import partition_root
@@ -81,7 +81,7 @@ def _is_renamed(
     subscribed: Collection[int],
 ) -> bool:
     """Is it a table that is here under another name, which will be followed (schema_changes = all)?"""
-    if subscription.subschemachanges != catalog.ALL or definition is None:
+    if subscription.subschemachanges != subscriptions.ALL or definition is None:
         return False
     return _known_here(session, subscription, definition.oid, subscribed) is not None
 
@@ -150,12 +150,12 @@ def _add(
             groups = definitions.besides_columns(session, made, made.qualified_name, before, now, definition.told)
             attempt(session, subscription, groups, log)
     table = find_relation(session, RangeVar(new.name, new.schema))
-    catalog.check_subscription_relkind(table)
-    if any(row.srrelid == table.oid for row in catalog.subscription_relations(session, subscription.oid)):
+    subscriptions.check_subscription_relkind(table)
+    if any(row.srrelid == table.oid for row in subscriptions.subscription_relations(session, subscription.oid)):
         return
-    state = catalog.READY if copies is None else catalog.INIT
-    catalog.add_subscription_relation(session, subscription.oid, table.oid, state)
-    if state == catalog.READY or subscription.subschemachanges == catalog.ALL:
+    state = subscriptions.READY if copies is None else subscriptions.INIT
+    subscriptions.add_subscription_relation(session, subscription.oid, table.oid, state)
+    if state == subscriptions.READY or subscription.subschemachanges == subscriptions.ALL:
         own = definition_of(new.made, new.schema, new.name)
         assert own is not None
         remember(session, subscription.oid, table.oid, defined(own))
@@ -201,7 +201,7 @@ class Following:
         self._states = state.states_for(session, subscription.oid, only)
         self._present: dict[int, tuple[RemoteAttribute, ...]] = {}
         self._older: dict[int, dict[int, str]] = {}  # values of older rows, by table and column
-        self._follows_all = subscription.subschemachanges == catalog.ALL
+        self._follows_all = subscription.subschemachanges == subscriptions.ALL
         self._is_new: dict[tuple[SentRelation, int], bool] = {}
 
     # --- what is new --------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ class Following:
 
     def _is_unknown(self, sent: SentRelation, target: Relation | None) -> bool:
         """Is it, perhaps, the first change of a table that is newly published?"""
-        follows = self._subscription.subschemachanges in catalog.WITH_TABLES and not self._only
+        follows = self._subscription.subschemachanges in subscriptions.WITH_TABLES and not self._only
         if not follows or sent.relid in self._unpublished:
             return False
         return target is None or target.oid not in self._states
@@ -435,8 +435,8 @@ class Following:
 
     def _drop(self, table: Relation) -> None:
         """Drop a table, also one whose copy, which cannot be made any more, is still to come."""
-        if self._states[table.oid][0] != catalog.READY:
-            catalog.remove_subscription_relation(self._session, self._subscription.oid, table.oid)
+        if self._states[table.oid][0] != subscriptions.READY:
+            subscriptions.remove_subscription_relation(self._session, self._subscription.oid, table.oid)
         statement = f"DROP TABLE {quote_qualified(table.schema, table.name)}"
         define(self._session, self._subscription, [statement], self._log)
 
@@ -510,7 +510,7 @@ class Following:
 
     @contextmanager
     def _explained(self, sent: SentRelation | None, xid: int, finish_lsn: int) -> Iterator[None]:
-        progress = Progress(catalog.origin_name(self._subscription.oid))
+        progress = Progress(subscriptions.origin_name(self._subscription.oid))
         progress.transaction(xid, finish_lsn)
         progress.command, progress.relation = "MESSAGE" if sent is None else "RELATION", sent
         try:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.facts.relation import relation_or_none
 from pgrepl.catalog.store import store, tables
 from pgrepl.ground.frozen import frozen
@@ -139,7 +139,7 @@ def _known(session: Session, subscription: tables.pg_subscription) -> list[tuple
     found = []
     for row in store.rows(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid):
         here = relation_or_none(session, row.srrelid)
-        is_ready = states.get(row.srrelid, ("", 0))[0] == catalog.READY
+        is_ready = states.get(row.srrelid, ("", 0))[0] == subscriptions.READY
         if here is not None and is_ready and row.is_settled and row.remote_relid:
             found.append((row.remote_relid, here.schema, here.name))
     return found

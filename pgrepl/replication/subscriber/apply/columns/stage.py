@@ -15,7 +15,7 @@ from concurrent.futures import Future, wait
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.sequences import restart_sequences
 from pgrepl.catalog.store import tables
@@ -100,7 +100,7 @@ class StagedBatch:
         self._restarted: list[int] = []
         self.by_spark = False  # Spark has done the work for some table
         self._deleted = DeletedRows(session, subscription)
-        self.conflicts = ConflictsOfBatch(session, catalog.origin_name(subscription.oid), batch)
+        self.conflicts = ConflictsOfBatch(session, subscriptions.origin_name(subscription.oid), batch)
         self.told: list[Conflict] = []
         self._logs = LogsOfBatch(session, subscription, batch.transactions)
         self.passed = 0  # changes that are not applied: the table's copy has them already, or is still to come
@@ -222,7 +222,7 @@ class StagedBatch:
             return None
         found = self._foreigns.get(oid)
         if found is None:
-            own = catalog.origin_name(self._subscription.oid)
+            own = subscriptions.origin_name(self._subscription.oid)
             found = foreign_rows(self._session, self._write(oid).table, own, self._snapshot)
             self._foreigns[oid] = found
         return found
@@ -263,10 +263,10 @@ class StagedBatch:
         """The table of the relation's name. It must have the relation's columns, even if no change is applied to it
         (logicalrep_rel_open); with schema_changes only then, and it may be still to come (None)."""
         follows = self._subscription.subschemachanges
-        if follows in catalog.WITH_TABLES and target_or_none(self._session, sent) is None:
+        if follows in subscriptions.WITH_TABLES and target_or_none(self._session, sent) is None:
             return None
         found = find_target(self._session, sent)
-        if follows == catalog.NO_SCHEMA or self._since(found) is not None:
+        if follows == subscriptions.NO_SCHEMA or self._since(found) is not None:
             match_columns(self._session, found, sent)
         return found
 
@@ -303,7 +303,7 @@ class StagedBatch:
     def write(self) -> None:
         """Holding the write lock; Stale if a table has changed since it was read."""
         session = self._session
-        origin = catalog.origin_name(self._subscription.oid)
+        origin = subscriptions.origin_name(self._subscription.oid)
         writes = list(self._writes.values())
         for oid in self._emptied:
             if oid not in self._writes:  # nothing but the truncation is in the batch
