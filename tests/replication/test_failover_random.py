@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from pgrepl.replication import standby as synchronize
+from pgrepl.replication.standby import synchronize
 from tests.harness.dose import dose
 from tests.harness.nodes import Node, Nodes
 

@@ -16,9 +16,8 @@ from pgrepl.catalog.session.transaction import statement as own_statement
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.define.adopt import upgrade
 from pgrepl.replication import standby as standby_module
-from pgrepl.replication import standby as synchronize
 from pgrepl.replication.backup import back_up, restore
-from pgrepl.replication.standby import create, promote
+from pgrepl.replication.standby import create, promote, synchronize
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import HeardLog, ask, visit
 from tests.harness.forked import pgrepl

@@ -11,8 +11,7 @@ from pgrepl.catalog.session.transaction import statement
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import update
 from pgrepl.ground.errors import PgError
-from pgrepl.replication import standby as synchronize
-from pgrepl.replication.standby import promote
+from pgrepl.replication.standby import promote, synchronize
 from tests.harness.database import Database
 from tests.harness.nodes import Node, Nodes
 

@@ -3,7 +3,7 @@ decides what is published.
 
     publisher.py          a publisher of publisher/protocol.py, its stream and the number of changes to send;
                           connection.py: its session and slots
-    catalog.py, copy.py   what is published now, and its rows; schema.py: as statements
+    catalog.py, copies.py what is published now, and its rows; copy.py: those of a table; schema.py as statements
     transactions.py       transactions: their snapshots and changed tables, prepared ones
     stream.py             the messages between two LSNs, one by one; stream_columns.py: as whole columns, which
                           table_changes.py decides for each table

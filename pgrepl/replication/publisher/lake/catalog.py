@@ -15,7 +15,7 @@ from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import rows
 from pgrepl.replication.publisher.lake.connection import LakeConnection
-from pgrepl.replication.publisher.lake.copy import copyable
+from pgrepl.replication.publisher.lake.copies import copyable
 from pgrepl.replication.publisher.protocol import Published, PublisherCatalog, RemoteSequence, RemoteTable
 from pgrepl.replication.publisher.tables import RemoteAttribute, RemoteDefinition
 from pgrepl.replication.wire.messages import OPERATIONS

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.facts.relation_parts import hides_rows, identity_key_columns
 from pgrepl.ground.errors import Declined
 from pgrepl.lake.read.local import pin
-from pgrepl.replication.publisher.lake.copy import LakeRows, copied_rows, copy_plan, copyable, has_dimensions
+from pgrepl.replication.publisher.lake.copies import copyable
+from pgrepl.replication.publisher.lake.copy import LakeRows, copied_rows, copy_plan, has_dimensions
 from pgrepl.replication.publisher.tables import Comparing, Limits, TableAtLsn, TablesAtLsn
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.replication.wire.values import wire_style

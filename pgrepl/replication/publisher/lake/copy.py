@@ -7,16 +7,14 @@ kernels, as a DataFrame or one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.acl import has_column_privilege, has_table_privilege, permission_denied
 from pgrepl.catalog.facts.publication import PublishedTable, publication_or_none, published_table, whole_columns
-from pgrepl.catalog.facts.relation import Relation, find_relation, relation
-from pgrepl.catalog.facts.relation_parts import hides_rows, inheritors
+from pgrepl.catalog.facts.relation import Relation, find_relation
+from pgrepl.catalog.facts.relation_parts import hides_rows
 from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.engine import scan_spark, spark
@@ -36,8 +34,6 @@ from pgrepl.lake.read.files import data_files, estimate, last_snapshot
 from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.lake.write.delete_files import deleted_positions
 from pgrepl.query.reads import filter_bounds
-from pgrepl.replication.publisher.lake.connection import LakeConnection
-from pgrepl.replication.publisher.protocol import TableCopies
 from pgrepl.replication.publisher.tables import TableCopy
 from pgrepl.replication.wire.messages import Row, SentColumn, SentRelation
 from pgrepl.rows.checks_table import converter
@@ -241,52 +237,3 @@ def count_rows(session: Session, table: LakeTable) -> int:
         file.record_count - len(deleted_positions(session, table, file, at)) for file in data_files(session, table, at)
     )
     return in_files + inlined.count_rows(session, table, at)
-
-
-class LakeCopies(TableCopies):
-    def __init__(self, connection: LakeConnection) -> None:
-        self._connection = connection
-
-    def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
-
-        connection = self._connection
-        with copyable(), ExitStack() as stack:
-            found = published_copy(stack.enter_context(connection.asked()), schema, name, publications)
-            connection.flush()
-            connection.copying = transaction = stack.pop_all()
-        return replace(found, rows=self._taken(found.rows, transaction))
-
-    def _taken(self, rows: Iterator[Row], transaction: ExitStack) -> Iterator[Row]:
-        with transaction:
-            yield from rows
-        self._connection.copying = None
-
-    def count(self, schema: str, name: str, publications: Sequence[str]) -> int:
-
-        with copyable(), self._connection.asked() as session:
-            return published_count(session, schema, name, publications)
-
-    def rows_in(self, names: Iterable[tuple[str, str]]) -> int:
-        """Reads no file."""
-        from pgrepl.lake.read.files import estimate
-        from pgrepl.lake.table import lake_table
-
-        count = 0
-        with self._connection.asked() as session:
-            for schema, name in names:
-                table = find_relation(session, RangeVar(name, schema), missing_ok=True)
-                leaves = [] if table is None else inheritors(session, table.oid) if table.kind == "p" else [table.oid]
-                for leaf in leaves:
-                    if relation(session, leaf).kind == "r":
-                        count += estimate(session, lake_table(session, leaf))
-        return count
-
-
-@contextmanager
-def copyable() -> Iterator[None]:
-    """A subscriber raises what is wrong with a table for itself."""
-
-    try:
-        yield
-    except Uncopyable as wrong:
-        raise wrong.error from None

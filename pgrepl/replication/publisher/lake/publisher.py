@@ -23,7 +23,7 @@ from pgrepl.lake.changes.history import snapshots
 from pgrepl.replication.publisher import senders, slots
 from pgrepl.replication.publisher.lake.catalog import LakeCatalog
 from pgrepl.replication.publisher.lake.connection import LakeConnection, LakeSlots, count_sent
-from pgrepl.replication.publisher.lake.copy import LakeCopies
+from pgrepl.replication.publisher.lake.copies import LakeCopies
 from pgrepl.replication.publisher.lake.transactions import rows_in_files, wanted
 from pgrepl.replication.publisher.protocol import (
     Backlog,
