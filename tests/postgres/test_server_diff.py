@@ -81,6 +81,8 @@ def test_of_a_subscriber_only_what_matters_is_said(served: Served, capsys: pytes
     )
     served.sub("CREATE INDEX here ON t (own)")
     served.subscribe_only()
+    served.sub("CREATE SERVER gone FOREIGN DATA WRAPPER postgresql")  # without a user mapping: nobody's publications
+    served.sub("CREATE SUBSCRIPTION lost SERVER gone PUBLICATION q WITH (connect = false, slot_name = NONE)")
     arguments = ["diff", "sub", served.conninfo, "--catalog", str(served.folder / "catalog.db")]
     assert run(arguments) == 1
     assert capsys.readouterr().out == (

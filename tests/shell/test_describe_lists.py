@@ -49,3 +49,31 @@ def test_parsers_and_configurations_are_described_one_by_one(folder: Path) -> No
     assert "(23 rows)" in shown
     names = re.findall(r'Text search configuration "pg_catalog\.(\w+)"\nParser: "pg_catalog\.default"\n', shown)
     assert names == ["serbian", "simple", "spanish", "swedish"]
+
+
+@pytest.mark.parametrize("release", ["17", "18"])
+def test_system_catalogs_are_described_with_the_columns_of_the_release(folder: Path, release: str) -> None:
+    """Those of 19 are found by their names only."""
+    names = [
+        "pg_subscription", "pg_publication", "pg_publication_rel", "pg_stat_subscription_stats",
+        "pg_replication_slots", "pg_stat_replication_slots",
+    ]  # fmt: skip
+    for name in names:
+        which = f"attrelid = '{name}'::regclass AND attnum > 0"
+        counting = f"SELECT attname FROM pg_attribute WHERE {which} ORDER BY attnum"
+        commands = [f"SET pgrepl.postgres_version = {release}", counting, "\\echo", f"\\d {name}"]
+        done = pgrepl("-XqAt", *[word for each in commands for word in ("-c", each)], cwd=folder)
+        asked, described = done.stdout.split("\n\n")
+        assert [line.split("|")[0] for line in described.splitlines()] == asked.splitlines()
+
+
+def test_the_default_versions_of_extensions_are_told_in_18(folder: Path) -> None:
+    """As psql 18 prints them."""
+    done = pgrepl("-X", "-q", "-c", "SET pgrepl.postgres_version = 18", "-c", r"\dx", cwd=folder)
+    assert done.stdout == (
+        "                          List of installed extensions\n"
+        "  Name   | Version | Default version |   Schema   |         Description          \n"
+        "---------+---------+-----------------+------------+------------------------------\n"
+        " plpgsql | 1.0     | 1.0             | pg_catalog | PL/pgSQL procedural language\n"
+        "(1 row)\n\n"
+    )

@@ -80,6 +80,37 @@ def test_what_is_missing_is_told_as_19_tells_it(pair: Pair) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("gone", "error", "back"),
+    [
+        (
+            "DROP USER MAPPING FOR postgres SERVER shop",
+            'user mapping not found for user "postgres", server "shop"',
+            "CREATE USER MAPPING FOR postgres SERVER shop",
+        ),
+        (
+            "ALTER SUBSCRIPTION s OWNER TO ann",
+            'subscription owner "ann" does not have permission on foreign server "shop"',
+            "ALTER SUBSCRIPTION s OWNER TO postgres",
+        ),
+    ],
+)
+def test_a_mapping_that_is_gone_is_an_error_of_the_worker_alone(pair: Pair, gone: str, error: str, back: str) -> None:
+    """Its connection is kept from the rounds before, and no longer the one that the subscription wants."""
+    pair.sub(SERVER, "CREATE ROLE ann", "CREATE USER MAPPING FOR postgres SERVER shop OPTIONS (user 'postgres')")
+    pair.sub("CREATE SUBSCRIPTION s SERVER shop PUBLICATION p")
+    assert pair.catch_up() == []
+    pair.sub(gone)
+    pair.pub("INSERT INTO t VALUES (2)")
+    assert [found[0] for found in pair.catch_up()] == [error]
+    assert pair.sub("SELECT count(*) FROM t") == [("1",)]
+    assert pair.sub("SELECT apply_error_count FROM pg_stat_subscription_stats") == [("0",)]
+    assert pair.sub.says("ALTER SUBSCRIPTION s REFRESH PUBLICATION") == error
+    pair.sub(back)
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT count(*) FROM t") == [("2",)]
+
+
 def test_who_may(pair: Pair) -> None:
     pair.sub(SERVER, "CREATE ROLE joe LOGIN IN ROLE pg_create_subscription; CREATE ROLE ann")
     pair.sub("GRANT CREATE ON DATABASE sub TO joe; CREATE USER MAPPING FOR ann SERVER shop OPTIONS (password 'hers')")

@@ -107,16 +107,21 @@ class KeptConnection:
         return found
 
     def opened_for(self, subscription: tables.pg_subscription, session: Session) -> Publisher | None:
-        """The open connection, if it is the one that the subscription, as the session sees it, wants."""
+        """The open connection, if it is the one that the subscription, as the session sees it, wants. None, too, if it
+        has no connection string any more: who connects meets that error."""
         opened = self.opened
-        if opened is not None and _wanted(subscription, session) == self._opened_as and opened.is_open:
-            return opened
-        return None
+        if opened is None or not opened.is_open:
+            return None
+        try:
+            return opened if _wanted(subscription, session) == self._opened_as else None
+        except PgError:
+            return None
 
     def _connect(self, subscription: tables.pg_subscription) -> Publisher:
-        session, wanted = self._session, _wanted(subscription, self._session)
+        session = self._session
         self.close()
         try:
+            wanted = _wanted(subscription, session)
             self.opened = publisher = connect(
                 session, wanted[0], must_use_password=wanted[1], apart=True, subid=self._subid, given=self._given
             )

@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -264,12 +264,11 @@ def _published(subscriber: _Side, server: _Side) -> dict[str, set[str]]:
 
     wanted = check_conninfo(server.conninfo, False)
     with connection(subscriber.catalog, subscriber.database, subscriber.user) as opened, reading(opened.session):
-        names = {
-            str(name)
-            for row in subscriptions(opened.session)
-            if _same_place(check_conninfo(conninfo_of(opened.session, row), False), wanted)
-            for name in row.subpublications
-        }
+        names: set[str] = set()
+        for row in subscriptions(opened.session):
+            with suppress(PgError):  # without a user mapping it subscribes to nobody's
+                if _same_place(check_conninfo(conninfo_of(opened.session, row), False), wanted):
+                    names.update(map(str, row.subpublications))
     found: dict[str, set[str]] = {}
     if names:
         try:

@@ -297,9 +297,8 @@ def _list(shell: Shell, kind: str, args: Sequence[str | None], verbose: bool, sy
             continue
         tests = _matches(read_pattern(shell, word, qualified=bool(names.schema)), names)
         conditions += [_query("Af of a type", tests)] if number and kind == "Af" else tests
-    marks = " -"
-    if verbose:
-        marks = " +8" if session_of(shell).settings.release >= 18 else " +7"
+    newer = session_of(shell).settings.release >= 18
+    marks = (" +8" if newer else " +7") if verbose else (" -*" if newer else " -")
     query = _query(kind, conditions, marks=marks)
     if not verbose or kind not in _DETAILED:
         return _print(shell, title, query)

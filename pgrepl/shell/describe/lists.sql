@@ -1,6 +1,7 @@
 -- The queries of lists, as psql sends them (describe.c), one a paragraph: its name, then its text. A line's first
 -- character says when it is sent: `+` with a `+` in the command, `7` or `8` with one to PostgreSQL 17 or 18, `-` without
--- one, a space always. {where} or {and} stand for the conditions of patterns, {found} for what another query has found.
+-- one, `*` without one to 18, a space always. {where} or {and} stand for the conditions of patterns, {found} for what
+-- another query has found.
 
 options
  CASE WHEN {of} IS NULL THEN '' ELSE   '(' || pg_catalog.array_to_string(ARRAY(SELECT   pg_catalog.quote_ident(option_name) ||  ' ' ||   pg_catalog.quote_literal(option_value)  FROM   pg_catalog.pg_options_to_table({of})),  ', ') || ')'   END AS "FDW options"
@@ -94,9 +95,11 @@ X
  {where}ORDER BY 1, 2;
 
 x
- SELECT e.extname AS "Name", e.extversion AS "Version", n.nspname AS "Schema",
-   pg_catalog.obj_description(e.oid, 'pg_extension') AS "Description"
+ SELECT e.extname AS "Name", e.extversion AS "Version",
+*  ae.default_version AS "Default version",
+   n.nspname AS "Schema", pg_catalog.obj_description(e.oid, 'pg_extension') AS "Description"
  FROM pg_catalog.pg_extension e LEFT JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
+*  LEFT JOIN pg_catalog.pg_available_extensions() ae(name, default_version, comment) ON ae.name = e.extname
  {where}ORDER BY 1;
 
 y

@@ -395,7 +395,8 @@ def _describe(shell: Shell, session: Session, found: Relation, verbose: bool) ->
         headers += ["Compression"] if with_compression else []
         headers += ["Stats target"] if found.kind in "rpimIf" else []
         headers += ["Description"] if not is_index else []
-    cells = [_column(session, found, column, verbose, with_compression) for column in found.columns]
+    counting = [column for column in found.columns if column.expands]  # as pg_attribute has them
+    cells = [_column(session, found, column, verbose, with_compression) for column in counting]
     footers = footers_of(session, found, verbose=verbose, with_method=not hides_method)
     return print_description(shell, title_of(found), headers, cells, footers, expandable=False)
 
