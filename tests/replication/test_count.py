@@ -7,7 +7,7 @@ import pytest
 
 from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.session.transaction import reading
-from pgrepl.replication.publisher.lake import copy, publisher
+from pgrepl.replication.publisher.lake import backlog, copy
 from pgrepl.replication.publisher.lake.copy import published_copy, published_count
 from tests.harness.pair import Pair
 
@@ -65,7 +65,7 @@ def test_a_large_backlog_counts_a_delete_file_that_has_earlier_deletions_too(
         start = current_lsn(pub.session)
     pub("DELETE FROM t WHERE a <= 700")
     pub("INSERT INTO t SELECT generate_series(5001, 7000)")
-    monkeypatch.setattr(publisher, "COUNTED", 1000)
+    monkeypatch.setattr(backlog, "COUNTED", 1000)
     with reading(pub.session):
-        found = publisher.backlog(pub.session, ["p"], start, current_lsn(pub.session), local_only=False)
+        found = backlog.backlog(pub.session, ["p"], start, current_lsn(pub.session), local_only=False)
     assert (found.transactions, found.changes, found.exact) == (2, 2000 + 700, False)

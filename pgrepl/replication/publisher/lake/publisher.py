@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from threading import Event
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.publication import publication_or_none, published_tables
-from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.relation_parts import inheritors
 from pgrepl.catalog.facts.subscription import system_identifier
 from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.store import tables
 from pgrepl.engine import choice
 from pgrepl.ground.errors import PgError, Report
 from pgrepl.ground.threads import FileWatch
-from pgrepl.lake.changes.history import snapshots
 from pgrepl.replication.publisher import senders, slots
 from pgrepl.replication.publisher.lake.catalog import LakeCatalog
 from pgrepl.replication.publisher.lake.connection import LakeConnection, LakeSlots, count_sent
 from pgrepl.replication.publisher.lake.copies import LakeCopies
-from pgrepl.replication.publisher.lake.transactions import rows_in_files, wanted
 from pgrepl.replication.publisher.protocol import (
     Backlog,
     ChangeStream,
@@ -229,6 +224,8 @@ class LakeChangeStream(ChangeStream):
             return found
 
     def backlog(self, wanted: StreamRequest) -> Backlog:
+        from pgrepl.replication.publisher.lake.backlog import backlog
+
         with self._asked() as session:
             return backlog(session, wanted.publications, wanted.start, wanted.end, local_only=wanted.local_only)
 
@@ -346,49 +343,3 @@ def _identity(session: Session) -> tuple[int, int] | None:
     except OSError:
         return -1, -1
     return None if found is None else (found.st_dev, found.st_ino)
-
-
-# --- the number of changes to send ------------------------------------------------------------------------------------
-
-
-COUNTED = 20_000  # rows in files
-
-
-def backlog(session: Session, names: Sequence[str], start: int, end: int, *, local_only: bool) -> Backlog:
-    if start >= end:
-        return Backlog(0, 0, None)
-    there = [name for name in names if publication_or_none(session, name) is not None]
-    oids = _published(session, there)
-    found = wanted(snapshots(session, start - 1, end - 1), local_only=local_only)
-    found = [s for s in found if oids.intersection((*s.tables, *s.truncated))]
-    if not found:
-        return Backlog(0, 0, None)
-    rows = rows_in_files(session, oids, start, end)
-    if rows <= COUNTED and len(found) <= COUNTED:
-        counted = _counted(session, names, start, end, local_only)
-        if counted is not None:
-            return counted
-    return Backlog(len({s.first for s in found}), max(rows, len(found)), found[0].time, exact=False)
-
-
-def _published(session: Session, names: Sequence[str]) -> set[int]:
-    """The tables whose rows are published."""
-    found: set[int] = set()
-    for table in published_tables(session, names):
-        found.update(inheritors(session, table.relid) if relation(session, table.relid).kind == "p" else [table.relid])
-    return {oid for oid in found if relation(session, oid).kind == "r"}
-
-
-def _counted(session: Session, names: Sequence[str], start: int, end: int, local_only: bool) -> Backlog | None:
-    from pgrepl.replication.publisher.lake.stream import ChangeError, MessageStream
-
-    count = changes = 0
-    since = None
-    try:
-        for transaction in MessageStream(session, names, local_only=local_only).transactions(start, end):
-            count += 1
-            changes += transaction.size
-            since = transaction.committed_at if since is None else since
-    except ChangeError:  # it will be the subscription's error
-        return None
-    return Backlog(count, changes, since)
