@@ -271,6 +271,9 @@ def test_foreign_servers_come_along(served: Served, capsys: pytest.CaptureFixtur
     served.pub(f"DROP SERVER far CASCADE; DROP ROLE {role}")
 
 
+KEPT = "a database set to pgrepl.postgres_version = 18 keeps it"
+
+
 @pytest.mark.parametrize("publishing", [18], indirect=True)
 def test_keys_without_overlaps(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     """As they are where 18 is spoken; ordinary ones elsewhere."""
@@ -287,7 +290,7 @@ def test_keys_without_overlaps(served: Served, capsys: pytest.CaptureFixture[str
     command = ["import-schema", served.conninfo, "-p", "p", "--catalog", str(served.folder / "catalog.db"), "-d", "sub"]
     assert run(command) == 0
     printed = capsys.readouterr().out
-    assert "-- the primary key of table public.t is not WITHOUT OVERLAPS here\n" + made.format("") in printed
+    assert f"-- the primary key of table public.t is not WITHOUT OVERLAPS here: {KEPT}\n" + made.format("") in printed
     served.sub("ALTER DATABASE sub SET pgrepl.postgres_version = 18")
     assert run(command) == 0
     printed = capsys.readouterr().out
@@ -296,6 +299,65 @@ def test_keys_without_overlaps(served: Served, capsys: pytest.CaptureFixture[str
     assert run([*command, "--apply"]) == 0
     keys = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 't'::regclass AND contype = 'p'"
     assert served.sub(keys) == served.pub(keys)
+
+
+NOT_NULLS = """
+CREATE TABLE nv (id int PRIMARY KEY, k int, l int CONSTRAINT "L n" NOT NULL, m int NOT NULL NO INHERIT);
+CREATE UNIQUE INDEX nv_k ON nv (k);
+INSERT INTO nv VALUES (1, NULL, 1, 1);
+ALTER TABLE nv ADD CONSTRAINT knn NOT NULL k NO INHERIT NOT VALID;
+CREATE TABLE p (a int, b int CONSTRAINT bb NOT NULL) PARTITION BY LIST (b);
+CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1);
+INSERT INTO p VALUES (NULL, 1);
+ALTER TABLE p ADD CONSTRAINT ann NOT NULL a NOT VALID;
+CREATE PUBLICATION pub FOR TABLE nv, p;
+"""
+REFUSES = "is NOT VALID: rows that have NULL can be copied only without it"
+PARTITION = "CREATE TABLE public.p1 PARTITION OF public.p FOR VALUES IN (1);\n"
+
+
+@pytest.mark.parametrize("publishing", [18], indirect=True)
+def test_not_null_constraints(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    """As they are where 18 is spoken; elsewhere without names, and without those that are NOT VALID."""
+    served.pub(NOT_NULLS)
+    catalog = ["--catalog", str(served.folder / "catalog.db")]
+    command = ["import-schema", served.conninfo, "-p", "pub", *catalog, "-d", "sub"]
+    served.pub("ALTER TABLE nv REPLICA IDENTITY USING INDEX nv_k")
+    assert run(command) == 0
+    assert capsys.readouterr().out == (
+        f"-- constraint knn of table public.nv is not here, as it is NOT VALID: {KEPT}\n"
+        "-- the replica identity of table public.nv is not here: it needs that constraint\n"
+        "CREATE TABLE public.nv (\n    id integer NOT NULL,\n    k integer,\n    l integer NOT NULL,\n"
+        "    m integer NOT NULL,\n    PRIMARY KEY (id)\n);\n"
+        f"-- constraint ann of table public.p is not here, as it is NOT VALID: {KEPT}\n"
+        "CREATE TABLE public.p (\n    a integer,\n    b integer NOT NULL\n) PARTITION BY LIST (b);\n" + PARTITION
+    )
+    served.sub("ALTER DATABASE sub SET pgrepl.postgres_version = 18")
+    assert run(command) == 0
+    added = "ALTER TABLE public.nv ADD CONSTRAINT knn NOT NULL k NO INHERIT NOT VALID;\n"
+    assert capsys.readouterr().out == (
+        f"-- constraint knn of table public.nv {REFUSES}\n"
+        'CREATE TABLE public.nv (\n    id integer NOT NULL,\n    k integer,\n    l integer CONSTRAINT "L n" NOT NULL,\n'
+        "    m integer NOT NULL NO INHERIT,\n    PRIMARY KEY (id)\n);\n" + added + ""
+        "CREATE UNIQUE INDEX nv_k ON public.nv (k);\nALTER TABLE public.nv REPLICA IDENTITY USING INDEX nv_k;\n"
+        f"-- constraint ann of table public.p {REFUSES}\n"
+        "CREATE TABLE public.p (\n    a integer,\n    b integer CONSTRAINT bb NOT NULL\n) PARTITION BY LIST (b);\n"
+        + PARTITION
+        + "ALTER TABLE public.p ADD CONSTRAINT ann NOT NULL a NOT VALID;\n"
+    )
+    assert run([*command, "--apply"]) == 0
+    capsys.readouterr()
+    assert run(["diff", "sub", served.conninfo, "--all", *catalog]) == 1
+    assert [line for line in capsys.readouterr().out.splitlines() if " TABLE public." in line] == []
+    served.same(
+        "SELECT conrelid::regclass, conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'n'"
+        " AND conrelid IN ('nv'::regclass, 'p'::regclass, 'p1'::regclass) ORDER BY 1, 2"
+    )
+    served.sub("DROP TABLE nv, p; ALTER DATABASE sub SET pgrepl.postgres_version = 17")
+    assert run([*command, "--apply"]) == 0
+    served.subscribe_only("pub")
+    assert served.catch_up() == []
+    assert served.same("SELECT nv.k, p.a FROM nv, p") == [(None, None)]
 
 
 def _is_done(served: Served, text: str) -> bool:

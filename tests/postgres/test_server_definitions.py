@@ -188,3 +188,22 @@ def test_within_a_large_transaction(served: Served, monkeypatch: pytest.MonkeyPa
         same(served)
     finally:
         served.pub("ALTER ROLE postgres RESET logical_decoding_work_mem")
+
+
+@pytest.mark.parametrize("publishing", [18], indirect=True)
+def test_not_null_follows_when_it_is_validated(served: Served) -> None:
+    """Before that rows may have NULL."""
+    served.pub(SCRIPT)
+    served.both("CREATE TABLE nv (id int PRIMARY KEY, k int, l int)")
+    served.pub("CREATE PUBLICATION p FOR ALL TABLES; INSERT INTO nv VALUES (1, NULL, 1)")
+    served.subscribe(options="schema_changes = all")
+    served.pub("ALTER TABLE nv ADD CONSTRAINT knn NOT NULL k NOT VALID, ALTER l SET NOT NULL")
+    served.pub("CREATE TABLE made (id int PRIMARY KEY, k int); INSERT INTO made VALUES (1, NULL)")
+    served.pub("ALTER TABLE made ADD CONSTRAINT made_k NOT NULL k NOT VALID")
+    assert served.catch_up() == []
+    served.same("SELECT nv.k, made.k FROM nv, made")
+    shown = "SELECT attname, attnotnull FROM pg_attribute WHERE attrelid = 'nv'::regclass AND attnum > 0 ORDER BY 1"
+    assert served.sub(shown) == [("id", "t"), ("k", "f"), ("l", "t")]
+    served.pub("UPDATE nv SET k = 1; ALTER TABLE nv VALIDATE CONSTRAINT knn")
+    assert served.catch_up() == []
+    served.same(shown)

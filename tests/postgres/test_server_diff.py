@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
 from pgrepl.cli import run
 from tests.postgres.served import Served
+
 
 SCHEMA = """
 CREATE SCHEMA s;
@@ -44,6 +44,50 @@ def test_the_same_definitions_are_the_same(served: Served, capsys: pytest.Captur
         "ALTER PUBLICATION one SET TABLE ONLY s.t (id, a) WHERE ((id > 5));\n"
     )
     assert found.err.startswith("pgrepl: warning: not compared: public.odd: ")
+
+
+UNREAD = """
+CREATE TABLE "O d" (id int PRIMARY KEY, b {type});
+CREATE TABLE u (id int PRIMARY KEY, o int REFERENCES "O d", CONSTRAINT "C" CHECK ({check}));
+CREATE INDEX "I x" ON "O d" (b);
+CREATE INDEX ui ON u (({index}));
+ALTER TABLE "O d" REPLICA IDENTITY FULL;
+CREATE VIEW v AS SELECT b FROM "O d";
+CREATE TABLE parted (id int, b {type}) PARTITION BY LIST (id);
+CREATE TABLE part PARTITION OF parted FOR VALUES IN (1);
+CREATE SEQUENCE sq OWNED BY "O d".id;
+CREATE FUNCTION f("O d") RETURNS int LANGUAGE sql AS 'SELECT ($1).id';
+CREATE FUNCTION trg() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+CREATE TRIGGER tr BEFORE INSERT ON "O d" FOR EACH ROW EXECUTE FUNCTION trg();
+ALTER TABLE "O d" DISABLE TRIGGER tr;
+CREATE TRIGGER ut BEFORE INSERT ON u FOR EACH ROW WHEN ({check}) EXECUTE FUNCTION trg();
+CREATE PUBLICATION p FOR TABLE "O d", u;
+"""
+
+
+def test_what_cannot_be_read_is_not_compared(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    """On either side: it is not said to be missing."""
+    served.pub("CREATE TYPE span AS RANGE (subtype = int)")
+    check = "span(1, {}id) IS NOT NULL"
+    there = UNREAD.format(type="span", check=check.format(""), index="lower(span(1, id))")
+    here = UNREAD.format(type="text", check="id > 0", index="id + 1")
+    served.pub(there.replace("WHEN (span(1, id)", "WHEN (span(1, NEW.id)"))
+    served.sub(here.replace("WHEN (id", "WHEN (NEW.id"))
+    catalog = ["--catalog", str(served.folder / "catalog.db")]
+    for sides in (["sub", served.conninfo], [served.conninfo, "sub"]):
+        assert run(["diff", *sides, *catalog]) == 0, capsys.readouterr().out
+        found = capsys.readouterr()
+        assert found.out == ""
+        named = [line.removeprefix("pgrepl: warning: not compared: ") for line in found.err.splitlines()]
+        assert [line.partition(": ")[0] for line in named] == [
+            'public."O d"', "public.parted", "public.part", "public.u", "public.u", "public.ui", "public.sq",
+            'function public.f(public."O d")', "view public.v", "trigger ut on public.u", "p",
+        ]  # fmt: skip
+    served.pub("ALTER TABLE u ADD more int; ALTER TABLE parted ADD more int; CREATE INDEX another ON u (o)")
+    assert run(["diff", "sub", served.conninfo, *catalog]) == 1
+    assert capsys.readouterr().out == (
+        "ALTER TABLE public.u ADD COLUMN more integer;\nCREATE INDEX another ON public.u USING btree (o);\n"
+    )
 
 
 GENERATED = """

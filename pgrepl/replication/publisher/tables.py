@@ -70,6 +70,15 @@ class RemoteAttribute:
 
 
 @frozen
+class RemoteNotNull:
+    """A NOT NULL as PostgreSQL 18 has it: a constraint with a name, which may be NOT VALID."""
+
+    name: str
+    no_inherit: bool
+    is_valid: bool
+
+
+@frozen
 class RemoteColumn:
     """A published column."""
 
@@ -78,9 +87,10 @@ class RemoteColumn:
     type: int
     typmod: int
     here: str  # the type that takes its values at a subscriber
-    notnull: bool
+    notnull: bool  # and valid
     comment: str | None = None  # the column's own type, if another takes its place
     types: tuple[RemoteType, ...] = ()  # those that `here` needs, in the order in which they are made
+    not_null: RemoteNotNull | None = None  # the constraint, of a server since 18
 
 
 @frozen
@@ -118,29 +128,70 @@ class RemoteDefinition:
         return tuple([f"column {each.name} of table {self.qualified_name}: {each.comment}" for each in named])
 
     @property
+    def is_newer(self) -> bool:
+        """Has it something that statements for 17 do not say?"""
+        return bool(self.temporal or self.ordinary) or any(
+            _not_null(self, column, 18) != _not_null(self, column, 17) for column in self.columns
+        )
+
+    @property
     def ordinary(self) -> tuple[str, ...]:
-        """What sessions that speak 17 make without its periods, in words."""
+        """What sessions that speak 17 make without its periods, or not at all, in words."""
+        if self.parent:
+            return ()
         named = {"p": "the primary key", "u": f"constraint {quote_identifier(self.identity_name)}"}
-        known = [named[kind] for kind in sorted(self.temporal) if not self.parent]
-        return tuple([f"{each} of table {self.qualified_name} is not WITHOUT OVERLAPS here" for each in known])
+        of, kept = f"of table {self.qualified_name}", "a database set to pgrepl.postgres_version = 18 keeps it"
+        found = [f"{named[kind]} {of} is not WITHOUT OVERLAPS here: {kept}" for kind in sorted(self.temporal)]
+        for _, each in self._not_valid():
+            found.append(f"constraint {quote_identifier(each.name)} {of} is not here, as it is NOT VALID: {kept}")
+        if self._has_identity(not_valid=True) and not self._has_identity(not_valid=False):
+            found.append(f"the replica identity {of} is not here: it needs that constraint")
+        return tuple(found)
+
+    @property
+    def checked(self) -> tuple[str, ...]:
+        """What sessions that speak 18 make, but does not take every row, in words."""
+        listed = [each for _, each in self._not_valid()] if self.parent is None else []
+        named = [f"constraint {quote_identifier(each.name)} of table {self.qualified_name}" for each in listed]
+        return tuple([f"{each} is NOT VALID: rows that have NULL can be copied only without it" for each in named])
+
+    def not_valid(self) -> Iterator[str]:
+        """The statements that add the constraints that are NOT VALID, for 18. Those of a partitioned table come when
+        its partitions are there: new ones would get them valid."""
+        for column, constraint in self._not_valid() if self.parent is None else ():
+            text = f"NOT NULL {quote_identifier(column.name)}{' NO INHERIT' if constraint.no_inherit else ''} NOT VALID"
+            yield f"ALTER TABLE {self.qualified_name} ADD CONSTRAINT {quote_identifier(constraint.name)} {text};"
+
+    def _not_valid(self) -> list[tuple[RemoteColumn, RemoteNotNull]]:
+        named = [(each, each.not_null) for each in self.columns if each.not_null is not None]
+        return [(each, constraint) for each, constraint in named if not constraint.is_valid]
+
+    def _has_identity(self, *, not_valid: bool) -> bool:
+        """Is its index made, whose columns are NOT NULL?"""
+        if self.replident != "i" or not self.identity or self.partition_key is not None:
+            return False
+        return not_valid or all(column.name not in self.identity for column, _ in self._not_valid())
 
     def add_column(self, column: RemoteColumn) -> str:
         """The statement that adds a column which a table here lacks."""
         return f"ALTER TABLE {self.qualified_name} ADD COLUMN {quote_identifier(column.name)} {column.here};"
 
-    def statements(self, *, comments: bool, release: int) -> Iterator[str]:
+    def statements(self, *, comments: bool, release: int, not_valid: bool = False) -> Iterator[str]:
         """The statements that make it. `comments`: with those that say where a column has another type. `release`: that
-        the session speaks; WITHOUT OVERLAPS is for 18, and columns of the server's types."""
+        the session speaks; WITHOUT OVERLAPS is for 18, and columns of the server's types. `not_valid`: with
+        constraints that are NOT VALID, unless it is partitioned; rows that have NULL can be copied only without."""
         temporal = self.temporal if release >= 18 else frozenset()
         if self.parent is not None:
             by = "" if self.partition_key is None else f" PARTITION BY {self.partition_key}"
             yield f"CREATE TABLE {self.qualified_name} PARTITION OF {quote_qualified(*self.parent)} {self.bound}{by};"
         else:
             key = self._listed(self.key, is_temporal="p" in temporal)
-            yield _create(self, f"PRIMARY KEY ({key})" if self.key else "", comments=comments)
+            yield _create(self, f"PRIMARY KEY ({key})" if self.key else "", comments=comments, release=release)
+            if not_valid and self.partition_key is None:
+                yield from self.not_valid()
         if self.replident == "f":
             yield f"ALTER TABLE {self.qualified_name} REPLICA IDENTITY FULL;"
-        elif self.replident == "i" and self.identity and self.partition_key is None:
+        elif self._has_identity(not_valid=not_valid):
             index = quote_identifier(self.identity_name)
             listed = self._listed(self.identity, is_temporal="u" in temporal)
             if "u" in temporal:
@@ -159,10 +210,10 @@ def definition_of(found: Iterable[RemoteDefinition], schema: str, name: str) -> 
     return next((each for each in found if (each.schema, each.name) == (schema, name)), None)
 
 
-def _create(table: RemoteDefinition, key: str, *, comments: bool) -> str:
+def _create(table: RemoteDefinition, key: str, *, comments: bool, release: int) -> str:
     lines = []
     for column in table.columns:
-        text = f"{quote_identifier(column.name)} {column.here}{' NOT NULL' if column.notnull else ''}"
+        text = f"{quote_identifier(column.name)} {column.here}{_not_null(table, column, release)}"
         lines.append((text, column.comment if comments else None))
     if key:
         lines.append((key, None))
@@ -173,6 +224,18 @@ def _create(table: RemoteDefinition, key: str, *, comments: bool) -> str:
     )
     by = "" if table.partition_key is None else f" PARTITION BY {table.partition_key}"
     return f"CREATE TABLE {table.qualified_name} (\n{body}){by};"
+
+
+def _not_null(table: RemoteDefinition, column: RemoteColumn, release: int) -> str:
+    """As 18 writes it with a name that is not its own choice, and NO INHERIT."""
+    if not column.notnull:
+        return ""
+    constraint = column.not_null
+    if constraint is None or release < 18:
+        return " NOT NULL"
+    is_named = constraint.name != f"{table.name}_{column.name}_not_null"
+    name = f" CONSTRAINT {quote_identifier(constraint.name)}" if is_named else ""
+    return f"{name} NOT NULL{' NO INHERIT' if constraint.no_inherit else ''}"
 
 
 def _one_line(text: str) -> str:

@@ -2,42 +2,58 @@
 
 from __future__ import annotations
 
+import click
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from collections.abc import Mapping
+from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
-import click
-
-from pgrepl.catalog.facts.subscription import conninfo_of, subscriptions
+from pgrepl.catalog.facts.subscription import conninfo_of
+from pgrepl.catalog.facts.subscription import subscriptions
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.conninfo import ConnectionFailure, check_conninfo, endpoints
+from pgrepl.replication.conninfo import ConnectionFailure
+from pgrepl.replication.conninfo import check_conninfo
+from pgrepl.replication.conninfo import endpoints
 from pgrepl.replication.publisher.postgres.link import link_to
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.shell.backslash.command import BackslashCommand
-from pgrepl.shell.commands.check import CheckingShell, can_read, rehearsal
+from pgrepl.shell.commands.check import CheckingShell
+from pgrepl.shell.commands.check import can_read
+from pgrepl.shell.commands.check import rehearsal
 from pgrepl.shell.commands.findings import as_text
-from pgrepl.shell.commands.subcommand import BAD_CONNECTION, FAILURE, OK, connecting, connection
-from pgrepl.shell.connection import (
-    CATALOG_FILE,
-    DEFAULT_USER,
-    ConnectFailure,
-    ConnectTarget,
-    from_conninfo,
-    is_conninfo,
-)
+from pgrepl.shell.commands.subcommand import BAD_CONNECTION
+from pgrepl.shell.commands.subcommand import FAILURE
+from pgrepl.shell.commands.subcommand import OK
+from pgrepl.shell.commands.subcommand import connecting
+from pgrepl.shell.commands.subcommand import connection
+from pgrepl.shell.connection import CATALOG_FILE
+from pgrepl.shell.connection import ConnectFailure
+from pgrepl.shell.connection import ConnectTarget
+from pgrepl.shell.connection import DEFAULT_USER
+from pgrepl.shell.connection import from_conninfo
+from pgrepl.shell.connection import is_conninfo
 from pgrepl.sql.keywords import quote_qualified
-from pgrepl.statements.definitions.changes import KINDS, changes, definitions, what_matters
-from pgrepl.statements.definitions.declared import Declaring, Naming, in_some_order, seed
+from pgrepl.statements.definitions.changes import KINDS
+from pgrepl.statements.definitions.changes import changes
+from pgrepl.statements.definitions.changes import definitions
+from pgrepl.statements.definitions.changes import leave_out
+from pgrepl.statements.definitions.changes import made_by
+from pgrepl.statements.definitions.changes import what_matters
+from pgrepl.statements.definitions.declared import Declaring
+from pgrepl.statements.definitions.declared import Naming
+from pgrepl.statements.definitions.declared import in_some_order
+from pgrepl.statements.definitions.declared import seed
 from pgrepl.statements.run import run as run_statements
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.shell.connection import Connection
-    from pgrepl.statements.definitions.changes import Changes, Definitions
+    from pgrepl.statements.definitions.changes import Changes
+    from pgrepl.statements.definitions.changes import Definitions
 
 
 _DIFFERENT, _NOT_COMPARED = 1, BAD_CONNECTION
@@ -181,6 +197,8 @@ def diff_command(one: str, other: str, everything: bool, catalog: str, dbname: s
         kinds -= {"role", "server", "user mapping", "subscription", "default privileges"}
         without = ("owner", "privileges", "comment")
     have, wanted = (side.definitions(kinds) for side in sides)
+    for side in sides:
+        leave_out(side.unread, have, wanted)
     published = {} if everything else _published(sides[0], sides[1])
     if published:
         have, wanted = what_matters(have, wanted, published)
@@ -197,6 +215,7 @@ class _Side:
         self.catalog: str | None = os.path.abspath(catalog) if "://" not in catalog else catalog
         self.database = database
         self.conninfo = text
+        self.unread: list[tuple[str, str]] = []  # a server's statements that cannot be run here (definition_statements)
         if is_conninfo(text):
             if _is_server(text):
                 self.catalog = None
@@ -213,7 +232,8 @@ class _Side:
 
     def definitions(self, kinds: set[str]) -> Definitions:
         if self.catalog is None:
-            return _of_server(self.conninfo, kinds)
+            found, self.unread = _of_server(self.conninfo, kinds)
+            return found
         try:
             with connection(self.catalog, self.database, self.user) as opened, reading(opened.session):
                 return definitions(opened.session, kinds)
@@ -234,8 +254,9 @@ def _is_server(conninfo: str) -> bool:
     return not first.is_local or bool(options.get("port"))
 
 
-def _of_server(conninfo: str, kinds: set[str]) -> Definitions:
-    """The definitions of a server's database, made in an empty catalog. What cannot be made here is not compared."""
+def _of_server(conninfo: str, kinds: set[str]) -> tuple[Definitions, list[tuple[str, str]]]:
+    """The definitions of a server's database, made in an empty catalog, and the statements that cannot be run here:
+    what they make is not compared."""
     from pgrepl.replication.publisher.postgres.schema import definition_statements
 
     try:
@@ -250,10 +271,13 @@ def _of_server(conninfo: str, kinds: set[str]) -> Definitions:
         link.close()
     with rehearsal(None, "postgres", DEFAULT_USER) as target, _quiet(target) as here:
         failed = in_some_order(statements, lambda each: list(run_statements(here.session, each[1])))
-        for (what, _), problem in failed:
-            sys.stderr.write(f"pgrepl: warning: not compared: {what}: {problem.message}\n")
+        made = [made_by(*statement) for statement, _ in failed]
+        lost = {name for _, name, part in made if not part}
+        for ((what, _), problem), (_, name, part) in zip(failed, made, strict=True):
+            if not part or name not in lost:
+                sys.stderr.write(f"pgrepl: warning: not compared: {what}: {problem.message}\n")
         with reading(here.session):
-            return definitions(here.session, kinds)
+            return definitions(here.session, kinds), [statement for statement, _ in failed]
 
 
 def _published(subscriber: _Side, server: _Side) -> dict[str, set[str]]:

@@ -76,6 +76,28 @@ _NEWER = re.compile(
     r"CONSTRAINT \S+ NOT NULL| NOT NULL NO INHERIT|CONSTRAINT \S+ (NO )?INHERIT;"
     r"| NOT ENFORCED| WITHOUT OVERLAPS\)|, PERIOD "
 )
+# statements that make an object, or a part of one: a fact, or a column
+_MADE = re.compile(
+    r"CREATE (?:OR REPLACE |UNLOGGED )?"
+    r"(TABLE|VIEW|MATERIALIZED VIEW|FUNCTION|PROCEDURE|SEQUENCE|TYPE|DOMAIN|SCHEMA|PUBLICATION) "
+)
+_KIND_OF = {"function": "routine", "procedure": "routine", "domain": "type"}
+_OF, _PART = (rf'(?P<{name}>(?:"(?:[^"]|"")*"|[^\s"])+)' for name in ("of", "part"))
+_PARTS = [
+    (re.compile(pattern, re.DOTALL), part)
+    for pattern, part in (
+        (rf"ALTER (?:TABLE|DOMAIN) (?:ONLY )?{_OF} ADD CONSTRAINT {_PART} ", r"constraint \g<part>"),
+        (rf"ALTER TABLE (?:ONLY )?{_OF} ALTER COLUMN {_PART} ", r"column \g<part>"),
+        (rf"ALTER TABLE (?:ONLY )?{_OF} REPLICA IDENTITY ", "replica identity"),
+        (rf"ALTER TABLE ONLY \S.* ATTACH PARTITION {_OF} (?:FOR VALUES|DEFAULT)", "partition"),
+        (rf"ALTER TABLE {_OF} (?:DIS|EN)ABLE (?:ALWAYS |REPLICA )?TRIGGER {_PART};", r"trigger \g<part> enabled"),
+        (rf"CREATE (?:CONSTRAINT )?TRIGGER {_PART} .*? ON {_OF} ", r"trigger \g<part>"),
+        (rf"CREATE (?:UNIQUE )?INDEX {_PART} ON {_OF} ", r"index \g<part>"),
+        (rf"ALTER SEQUENCE {_OF} OWNED BY ", "owned by"),
+        (rf"ALTER DOMAIN {_OF} SET DEFAULT ", "default"),
+        (rf"ALTER PUBLICATION {_OF} ADD ", "members"),
+    )
+]
 _ROUTINES = ("CREATE FUNCTION", "CREATE PROCEDURE", "CREATE OR REPLACE FUNCTION", "CREATE OR REPLACE PROCEDURE")
 
 Definitions = dict[Key, Definition]
@@ -351,6 +373,37 @@ def _drop_statements(found: list[Definition]) -> Iterator[str]:
 
 
 Published = Mapping[str, Collection[str]]  # the columns of each table, by its qualified name
+
+
+def leave_out(unread: Iterable[tuple[str, str]], *sides: Definitions) -> None:
+    """Leave out what these statements would make, each with the name of what it is about."""
+    for what, statement in unread:
+        kind, name, part = made_by(what, statement)
+        for side in sides:
+            for key in [key for key in side if key[1] == name and kind in ("", key[0])]:
+                each = side.pop(key)
+                if part:
+                    side[key] = _without(each, part)
+
+
+def made_by(what: str, statement: str) -> tuple[str, str, str]:
+    """What a statement about an object makes: the kind, if it makes it, the name, and the fact or the column, if it
+    makes a part of it."""
+    made = _MADE.match(statement)
+    if made is not None:
+        word = made[1].lower()
+        return _KIND_OF.get(word, word), what.removeprefix(f"{word} "), ""
+    for pattern, part in _PARTS:
+        found = pattern.match(statement)
+        if found is not None:
+            return "", found["of"], found.expand(part)
+    return "", what, ""
+
+
+def _without(whole: Definition, part: str) -> Definition:
+    facts = {name: fact for name, fact in whole.facts.items() if part not in (name, fact.of)}
+    columns = {name: column for name, column in (whole.columns or {}).items() if part != f"column {_quoted(name)}"}
+    return replace(whole, facts=facts, columns=None if whole.columns is None else columns)
 
 
 def what_matters(have: Definitions, wanted: Definitions, published: Published) -> tuple[Definitions, Definitions]:

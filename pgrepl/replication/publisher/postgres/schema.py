@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
@@ -21,7 +22,13 @@ from pgrepl.replication.publisher.postgres.published import (
 )
 from pgrepl.replication.publisher.postgres.types import Program, ServerTypes, in_order, of_users, programs
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.publisher.tables import RemoteAttribute, RemoteColumn, RemoteDefinition, RemoteType
+from pgrepl.replication.publisher.tables import (
+    RemoteAttribute,
+    RemoteColumn,
+    RemoteDefinition,
+    RemoteNotNull,
+    RemoteType,
+)
 from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
 from pgrepl.types.oids import TEXT_ARRAY
 from pgrepl.types.text import read_text
@@ -29,6 +36,10 @@ from pgrepl.types.text import read_text
 # as pg_get_expr writes constants
 _CONSTANT = re.compile(r"-?[0-9.]+|true|false|'(?:[^'\\]|'')*'::[a-z][\w \[\](),]*")
 _DEFAULT = "pg_catalog.pg_get_expr(d.adbin, d.adrelid)"
+_NOT_NULL = (
+    "(SELECT pg_catalog.json_build_array(k.conname, k.connoinherit, k.convalidated) FROM pg_catalog.pg_constraint k"
+    " WHERE k.conrelid = a.attrelid AND k.contype = 'n' AND k.conkey[1] = a.attnum)"
+)
 _TYPE = "a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod)"
 
 
@@ -73,12 +84,15 @@ def create_statements(
     for each in types:
         yield Imported(each.made[0], each.left if "routine" not in kinds else ())
         yield from map(Imported, each.made[1:])
-    release = spoken() if any(each.temporal for each in definitions) else USUAL_RELEASE
+    release = spoken() if any(each.is_newer for each in definitions) else USUAL_RELEASE
     for definition in definitions:
-        first, *others = definition.statements(comments=True, release=release)
-        left = definition.left if release >= 18 else (*definition.left, *definition.ordinary)
+        first, *others = definition.statements(comments=True, release=release, not_valid=release >= 18)
+        left = (*definition.left, *(definition.checked if release >= 18 else definition.ordinary))
         yield Imported(first, left, definition.notes, table=definition)
         yield from (Imported(each, table=definition) for each in others)
+    for definition in definitions if release >= 18 else ():
+        if definition.partition_key is not None:
+            yield from (Imported(each, table=definition) for each in definition.not_valid())
     yield from _programs(found, known, kinds)
     for foreign in (*servers(link), *mappings(link)) if with_servers else ():
         yield Imported(foreign.statement, foreign.left, name=foreign.what)
@@ -196,21 +210,24 @@ def _columns(
 ) -> tuple[tuple[RemoteColumn, ...], tuple[str, ...]]:
     """The published columns, and what is not made of the table's columns, in words."""
     published = {column.name for column in published_rows(link, schema, name, names).columns}
+    of_column = _NOT_NULL if link.version >= GENERATED else "NULL"
     listed = link.rows(
-        f"SELECT a.attnum, a.attname, a.attnotnull, a.attgenerated, a.attidentity, {_DEFAULT}, {_TYPE} "
+        f"SELECT a.attnum, a.attname, a.attnotnull, {of_column}, a.attgenerated, a.attidentity, {_DEFAULT}, {_TYPE} "
         "FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid "
         f"AND d.adnum = a.attnum WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
     )
     made, left = [], []
     table = quote_qualified(schema, name)
-    for num, column, notnull, generated, identity, default, *described in listed:
+    for num, column, notnull, named, generated, identity, default, *described in listed:
         assert num is not None and column is not None
         place = f"column {quote_identifier(column)} of table {table}"
         if column not in published:
             left.append(f"{'generated ' if generated else ''}{place} is not published")
             continue
         typoid, typmod, here, comment, needed = _type(described, types)
-        made.append(RemoteColumn(int(num), column, typoid, typmod, here, notnull == "t", comment, needed))
+        constraint = None if named is None else RemoteNotNull(*json.loads(named))
+        is_not_null = notnull == "t" and (constraint is None or constraint.is_valid)
+        made.append(RemoteColumn(int(num), column, typoid, typmod, here, is_not_null, comment, needed, constraint))
         if generated:
             left.append(f"{place} is not generated here, but published: {default}")
         elif default is not None:
