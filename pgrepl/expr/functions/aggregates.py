@@ -107,7 +107,7 @@ class _Fold:
 def _extreme(sign: int) -> Maker:
     def make(call: Call) -> Accumulator:
         compare = comparer(call.argtypes[0])
-        return _Fold(lambda best, value: value if compare(value, best) * sign > 0 else best)
+        return _Fold(lambda best, value: value if compare(best, value) * sign < 0 else best)
 
     return make
 
