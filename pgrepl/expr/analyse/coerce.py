@@ -62,7 +62,10 @@ def _is_later(source: int, target: int, context: Context) -> bool:
     """Whether the cast is one that 18 has brought: of integers to bytea and back, written by a user."""
     if context is not Context.EXPLICIT or source == target:
         return False
-    return pathway(target, source, context)[1] in builtin.LATER
+    path, function = pathway(target, source, context)
+    if path == Path.ARRAY:
+        return _is_later(lookup.element(lookup.base(source)), lookup.element(lookup.base(target)), context)
+    return function in builtin.LATER
 
 
 def can_coerce_one(source: int, target: int, context: Context, scope: Scope | None = None) -> bool:
