@@ -54,7 +54,7 @@ OF_18 = {
     "min(ROW(1))::text": "function min(record) does not exist",
     "1::bytea": "cannot cast type integer to bytea",
     "'a'::bytea::int": "cannot cast type bytea to integer",
-    "ARRAY[1]::bytea[]": "cannot cast type integer[] to bytea[]",
+    "'{1}'::int[]::bytea[]": "cannot cast type integer[] to bytea[]",
     "json_strip_nulls('[null]'::json, true)": "function json_strip_nulls(json, boolean) does not exist",
     "'null'::jsonb::int": "cannot cast jsonb null to type integer",
     "extract(week FROM interval '8 days')": 'unit "week" not supported for type interval',
