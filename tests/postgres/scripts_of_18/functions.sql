@@ -77,3 +77,4 @@ select * from g order by t;
 select oid, proname, proargtypes, prosrc from pg_proc where oid between 6347 and 6412 and proname in ('casefold', 'crc32', 'crc32c', 'array_sort', 'array_reverse', 'reverse', 'gamma', 'lgamma', 'bytea', 'int2', 'int4', 'int8', 'min', 'max') order by oid;
 select castsource::regtype, casttarget::regtype, castfunc::regprocedure, castcontext, castmethod from pg_cast where castsource = 'bytea'::regtype or (casttarget = 'bytea'::regtype and castfunc <> 0) order by oid;
 select '{1,2}'::int[]::bytea[], '{"\\x01"}'::bytea[]::int[];
+select max(n), min(n), max(row(n)), min(row(n)), max(array[n]), min(array[n]) from (values (1.0), (1.00), (1.000)) v(n);
