@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from pgrepl.types.oids import FIRST_USER_OID
+from pgrepl.types.oids import BOOL, FIRST_USER_OID
 
 
 def read_data(name: str) -> str:
@@ -347,6 +347,9 @@ ts_dicts: BuiltinCatalog[TsDict] = BuiltinCatalog("pg_ts_dict", TsDict)
 ts_configs: BuiltinCatalog[TsConfig] = BuiltinCatalog("pg_ts_config", TsConfig)
 ts_config_maps: BuiltinCatalog[TsConfigMap] = BuiltinCatalog("pg_ts_config_map", TsConfigMap)
 
+# pg_proc of 18 alone: sessions that speak 17 see none of them, nor the casts and aggregates that are made of them
+LATER = frozenset(range(6347, 6427))
+
 proc_by_oid = procs.get
 operator_by_oid = operators.get
 aggregate_by_oid = aggregates.get
@@ -365,7 +368,39 @@ def type_by_name(name: str, schema: str = "pg_catalog") -> PgType | None:
 
 
 def procs_by_name(name: str) -> list[Proc]:
-    return [p for p in procs.named(name) if p.schema == "pg_catalog"]
+    return [p for p in procs.named(name) if p.schema == "pg_catalog" and p.oid not in LATER]
+
+
+def procs_named(name: str, release: int) -> list[Proc]:
+    """The functions of this name in all schemas, as a release has them."""
+    found = procs.named(name)
+    if release < 18:
+        return [p for p in found if p.oid not in LATER]
+    return [_as_of_18(p) for p in found] if name in _CHANGED else found
+
+
+def procs_of(release: int) -> Iterator[Proc]:
+    """All functions, as a release has them."""
+    if release < 18:
+        return (p for p in procs if p.oid not in LATER)
+    return (_as_of_18(p) for p in procs)
+
+
+_CHANGED = ("json_strip_nulls", "jsonb_strip_nulls")
+
+
+def _as_of_18(proc: Proc) -> Proc:
+    """A function of 17 as 18 has it: these two have one parameter more."""
+    if proc.name not in _CHANGED:
+        return proc
+    types, names = (*proc.argtypes, BOOL), ("target", "strip_in_arrays")
+    return proc._replace(nargs=2, ndefaults=1, argtypes=types, argnames=names, defaults=("false",))
+
+
+def proc_in(oid: int, release: int) -> Proc | None:
+    """A function by its OID, as a release has it."""
+    found = procs.get(oid)
+    return found if found is None or release < 18 else _as_of_18(found)
 
 
 operators_by_name = operators.named

@@ -189,12 +189,13 @@ class TextStyle:
     check_domains: Callable[[int, Any], None] | None = field(default=None, compare=False)  # the same for a whole column
     stored: bool = False  # the text of values in the lake, where renamed labels of enums have their first names
     encoding: str = "UTF8"  # the client's, of the texts in binary values
+    release: int = 17  # of PostgreSQL that is spoken
 
     def at(self, now: int) -> TextStyle:
         """The same in a transaction that began then."""
         return TextStyle(
             self.datestyle, self.timezone, self.intervalstyle, self.extra_float_digits, self.bytea_output, now,
-            self.lookup, self.check_domain, self.check_domains, self.stored, self.encoding,
+            self.lookup, self.check_domain, self.check_domains, self.stored, self.encoding, self.release,
         )  # fmt: skip
 
     @property

@@ -11,6 +11,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from pgrepl.types.builtin import LATER
+
 DATA = Path(__file__).resolve().parents[2] / "pgrepl" / "types" / "data"
 
 # Vectors are written as space-separated OIDs ("" when empty), names as a comma-separated list.
@@ -99,12 +101,17 @@ CATALOGS = {
 
 
 # functions of 18, whose rows stay as they are
-LATER = ("6428", "6429", "6430")
+UUIDS = ("6428", "6429", "6430")  # which sessions that speak 17 see, too
 
 
 def _later(name: str) -> list[bytes]:
-    lines: list[bytes] = (DATA / f"{name}.tsv").read_bytes().splitlines(keepends=True)
-    return [line for line in lines if name == "pg_proc" and line.split(b"\t")[0].decode() in LATER]
+    """The rows of 18 that stand in a file now."""
+    place = {"pg_proc": 0, "pg_aggregate": 0, "pg_cast": 3}.get(name)
+    if place is None:
+        return []
+    lines: list[bytes] = (DATA / f"{name}.tsv").read_bytes().splitlines(keepends=True)[1:]
+    oids = [line.split(b"\t")[place].decode() for line in lines]
+    return [line for line, oid in zip(lines, oids, strict=True) if oid in UUIDS or int(oid) in LATER]
 
 
 def _with_later(text: bytes, later: list[bytes]) -> bytes:

@@ -370,7 +370,7 @@ def _with_types(session: CatalogSession, row: tables.pg_proc) -> tables.pg_proc:
 
 
 def routine(session: CatalogSession, oid: int) -> Proc | None:
-    proc = builtin.proc_by_oid(oid)
+    proc = builtin.proc_in(oid, session.settings.release)
     if proc is not None or not is_user_routine(oid):
         return proc
     key = ("routine", oid)
@@ -386,7 +386,7 @@ def routine(session: CatalogSession, oid: int) -> Proc | None:
 def routines_named(session: CatalogSession, name: str) -> list[Proc]:
     """The routines of this name in all schemas of the database."""
     own = rows(session, tables.pg_proc, datid=session.database_oid, proname=name)
-    return [*builtin.procs.named(name), *(as_proc(session, row) for row in own)]
+    return [*builtin.procs_named(name, session.settings.release), *(as_proc(session, row) for row in own)]
 
 
 def as_proc(session: CatalogSession, row: tables.pg_proc) -> Proc:

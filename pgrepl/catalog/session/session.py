@@ -416,6 +416,7 @@ class Session:
             check_domain=partial(self.hooks.check_domain, self),
             check_domains=partial(self.hooks.check_domains, self),
             encoding=of_client(settings.get("client_encoding"), settings.get("server_encoding")),
+            release=settings.release,
         )
 
     # --- hooks into the rooms above -------------------------------------------------------------------------------

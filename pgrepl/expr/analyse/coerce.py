@@ -45,16 +45,27 @@ def can_coerce(
 ) -> bool:
     """Whether arguments of these types fit parameters of those (can_coerce_type)."""
     generics = False
+    of_18 = scope is None or scope.session.settings.release >= 18
     for source, target in zip(sources, targets, strict=True):
         if source != target and target in lookup.POLYMORPHIC and source != oids.INTERNAL:
             generics = True
             continue
-        if castable(source, target, context):
+        if castable(source, target, context) and (of_18 or not _is_later(source, target, context)):
             continue
         if scope is not None and lookup.row_inherits(scope.session, source, target):
             continue
         return False
     return not generics or consistent(sources, targets)
+
+
+def _is_later(source: int, target: int, context: Context) -> bool:
+    """Whether the cast is one that 18 has brought: of integers to bytea and back, written by a user."""
+    if context is not Context.EXPLICIT or source == target:
+        return False
+    path, function = pathway(target, source, context)
+    if path == Path.ARRAY:
+        return _is_later(lookup.element(lookup.base(source)), lookup.element(lookup.base(target)), context)
+    return function in builtin.LATER
 
 
 def can_coerce_one(source: int, target: int, context: Context, scope: Scope | None = None) -> bool:

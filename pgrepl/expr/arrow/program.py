@@ -163,6 +163,7 @@ def style_fields(style: TextStyle) -> dict[str, Any]:
         "intervalstyle": style.intervalstyle,
         "extra_float_digits": style.extra_float_digits,
         "bytea_output": style.bytea_output,
+        "release": style.release,
         "now": style.now,
     }
 

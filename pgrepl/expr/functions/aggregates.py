@@ -105,9 +105,12 @@ class _Fold:
 
 
 def _extreme(sign: int) -> Maker:
+    """Of equal values that look different the last one remains, but of character(n) the first."""
+
     def make(call: Call) -> Accumulator:
-        compare = comparer(call.argtypes[0])
-        return _Fold(lambda best, value: value if compare(value, best) * sign > 0 else best)
+        typoid = call.argtypes[0]
+        compare, last = comparer(typoid), 0 if typoid != oids.BPCHAR else -1
+        return _Fold(lambda best, value: best if compare(best, value) * sign > last else value)
 
     return make
 

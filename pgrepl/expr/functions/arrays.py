@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cmp_to_key
 from random import sample
 from typing import Any
 
@@ -13,7 +14,7 @@ from pgrepl.types import input_checks, oids
 from pgrepl.types.arrays import PgArray, array_of, check_bounds, check_dimensions
 from pgrepl.types.builtin import element_type
 from pgrepl.types.text import write_text
-from pgrepl.types.values import Compare, comparer
+from pgrepl.types.values import Compare, compare_arrays, comparer
 
 implements = Family()
 
@@ -372,6 +373,39 @@ def trim_array(array: PgArray, count: int) -> PgArray:
         return array
     upper = array.lbounds[0] + size - 1 - count
     return array_slice(array, [None], [upper])
+
+
+implements("array_reverse")(lambda array: _rearranged(array, lambda count: range(count - 1, -1, -1)))
+
+
+@implements("array_sort", "array_sort_order", "array_sort_order_nulls_first")
+def array_sort(array: PgArray, descending: bool = False, nulls_first: bool | None = None) -> PgArray:
+    """The slices of the first dimension in order, as tuplesort does. What has one slice needs no order."""
+    if not array.dims or array.dims[0] < 2:
+        return array
+    try:
+        of_items = comparer(array.elemtype)
+    except PgError as error:
+        raise PgError("0A000", error.message) from None
+    width = len(array.items) // array.dims[0]
+    if width > 1 or len(array.dims) > 1:
+        dims, lbounds = array.dims[1:], array.lbounds[1:]
+        parts: list[Any] = [
+            PgArray(array.elemtype, dims, lbounds, array.items[at : at + width])
+            for at in range(0, len(array.items), width)
+        ]
+        compare: Compare = compare_arrays
+    else:
+        parts, compare = list(array.items), of_items
+    first = descending if nulls_first is None else nulls_first
+
+    def order(one: int, two: int) -> int:
+        a, b = parts[one], parts[two]
+        if a is None or b is None:
+            return (int(a is None) - int(b is None)) * (-1 if first else 1)
+        return -compare(a, b) if descending else compare(a, b)
+
+    return _rearranged(array, lambda count: sorted(range(count), key=cmp_to_key(order)))
 
 
 implements("array_shuffle")(lambda array: _rearranged(array, lambda count: sample(range(count), count)))

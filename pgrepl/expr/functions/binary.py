@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable
 from typing import AnyStr
 
+from pgrepl.expr.functions.arithmetic import integer_out_of_range
 from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.functions.strings import btrim, ltrim, rtrim
 from pgrepl.ground.errors import PgError
@@ -97,6 +98,24 @@ def set_bit(value: bytes, index: int, new: int) -> bytes:
 
 implements("bytea_bit_count")(lambda value: bin(int.from_bytes(value, "big")).count("1"))
 implements("bytea_reverse")(lambda value: value[::-1])
+
+
+def _as_bytes(size: int) -> Callable[[int], bytes]:
+    return lambda value: value.to_bytes(size, "big", signed=True)
+
+
+def _as_integer(size: int) -> Callable[[bytes], int]:
+    def compute(value: bytes) -> int:
+        if len(value) > size:
+            raise integer_out_of_range(8 * size)
+        return int.from_bytes(value, "big", signed=len(value) == size)
+
+    return compute
+
+
+for _size in (2, 4, 8):
+    implements(f"int{_size}_bytea")(_as_bytes(_size))
+    implements(f"bytea_int{_size}")(_as_integer(_size))
 
 
 # ----------------------------------------------------------------------------------------------------------- encodings

@@ -211,7 +211,7 @@ def _extremes(name: str, key: Callable[[Any], Any] | None, joint: str = "_") -> 
 for _name in ("int2", "int4", "int8", "oid", "tid"):
     _extremes(_name, None, "")
 _extremes("xid8", None)
-for _name in ("text", "date", "time", "timestamp", "pg_lsn"):
+for _name in ("text", "bytea", "date", "time", "timestamp", "pg_lsn"):
     _extremes(_name, None)
 for _name in ("float4", "float8"):
     _extremes(_name, float_key, "")
@@ -221,6 +221,7 @@ _extremes("timetz", timetz_key)
 _extremes("bpchar", bpchar_key)
 _extremes("network", order_key(oids.INET))
 _extremes("array", order_key(oids.ANYARRAY))
+_extremes("record", order_key(oids.RECORD))
 
 
 def _enums(source: str, decide: Callable[[int], Any]) -> None:

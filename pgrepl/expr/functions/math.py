@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 from pgrepl.expr.functions.arithmetic import check_buckets, fit_integer, float_overflow, float_underflow
@@ -165,6 +166,48 @@ for _name, _function in {
     "derfc": math.erfc,
 }.items():
     implements(_name)(_checked(_function))
+
+
+@cache
+def _from_c(name: str) -> Callable[[float], float]:
+    """A function of the C library, whose last digits are not those of Python's own."""
+    from ctypes import CDLL, c_double
+
+    try:
+        function = getattr(CDLL(None), name)
+    except (AttributeError, OSError, TypeError):
+        return {"tgamma": math.gamma, "lgamma": math.lgamma}[name]
+    function.argtypes, function.restype = (c_double,), c_double
+    found: Callable[[float], float] = function
+    return found
+
+
+def _gamma(name: str, value: float) -> float:
+    """The result; infinite at poles and beyond the range."""
+    try:
+        return _from_c(name)(value)
+    except (ValueError, OverflowError):
+        return math.inf
+
+
+@implements("dgamma")
+def dgamma(value: float) -> float:
+    if math.isnan(value) or value == math.inf:
+        return value
+    result = _gamma("tgamma", value)
+    if not math.isfinite(result):
+        raise float_overflow()
+    if result == 0:
+        raise float_underflow()
+    return result
+
+
+@implements("dlgamma")
+def dlgamma(value: float) -> float:
+    result = _gamma("lgamma", value)
+    if math.isinf(result) and not math.isinf(value):
+        raise float_overflow()
+    return result
 
 
 implements("datan2")(lambda y, x: math.atan2(y, x))

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from pgrepl.expr.functions.casts import numeric_int4
 from pgrepl.expr.functions.numeric import numeric_mul, numeric_power, numeric_round
-from pgrepl.expr.functions.registry import Family
+from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.expr.functions.times.templates import Node, ordinal_suffix, parse_template
 from pgrepl.ground.errors import PgError
 from pgrepl.types.names import numeric_typmod
@@ -45,16 +45,25 @@ def _wrong(message: str, detail: str | None = None) -> PgError:
     return PgError("42601", message, detail=detail)
 
 
-def picture_of(nodes: tuple[Node, ...]) -> Picture:
-    """The NUMDesc of a template, as NUMDesc_prepare builds it."""
+def picture_of(nodes: tuple[Node, ...], call: Call) -> Picture:
+    """The NUMDesc of a template, as NUMDesc_prepare builds it. 18 lets RN stand with few others."""
+    of_18 = call.context.release >= 18
     p = Picture()
     for node in nodes:
         if node.kind == "pattern":
             word = node.word.upper()
             if p.scientific and word != "EEEE":
                 raise _wrong('"EEEE" must be the last pattern used')
+            if of_18 and p.roman and word == "RN":
+                raise _wrong('cannot use "RN" twice')
             _add(p, word)
+            if of_18 and p.roman and _has_more_than_roman(p):
+                raise _wrong('"RN" is incompatible with other formats', '"RN" may only be used together with "FM".')
     return p
+
+
+def _has_more_than_roman(p: Picture) -> bool:
+    return bool(p.zero or p.blank or p.decimal or p.sign or p.minus or p.plus or p.bracket or p.shifted or p.scientific)
 
 
 def _add(p: Picture, word: str) -> None:
@@ -303,17 +312,19 @@ def _scientific_unknown(p: Picture) -> str:
     return " " + "#" * p.pre + "." + "#" * (p.post + 4)
 
 
-implements("int4_to_char")(lambda value, template: _integer_to_char(value, template, _scientific_float))
+implements("int4_to_char", context=True)(
+    lambda call, value, template: _integer_to_char(call, value, template, _scientific_float)
+)
 
 
-@implements("int8_to_char")
-def int8_to_char(value: int, template: str) -> str:
-    return _integer_to_char(value, template, lambda value, p: _scientific(Decimal(value), p))
+@implements("int8_to_char", context=True)
+def int8_to_char(call: Call, value: int, template: str) -> str:
+    return _integer_to_char(call, value, template, lambda value, p: _scientific(Decimal(value), p))
 
 
-def _integer_to_char(value: int, template: str, scientific: Callable[[int, Picture], str]) -> str:
+def _integer_to_char(call: Call, value: int, template: str, scientific: Callable[[int, Picture], str]) -> str:
     nodes = parse_template(template, numbers=True)
-    p = picture_of(nodes)
+    p = picture_of(nodes, call)
     if p.roman:
         return _roman(value, nodes, p)
     if p.scientific:
@@ -336,10 +347,10 @@ def _scientific_float(value: float, p: Picture) -> str:
     return f"{value: .{p.post}e}"
 
 
-@implements("numeric_to_char")
-def numeric_to_char(value: Decimal, template: str) -> str:
+@implements("numeric_to_char", context=True)
+def numeric_to_char(call: Call, value: Decimal, template: str) -> str:
     nodes = parse_template(template, numbers=True)
-    p = picture_of(nodes)
+    p = picture_of(nodes, call)
     if p.roman:
         return _roman(numeric_int4(numeric_round(value, 0)), nodes, p)
     if p.scientific:
@@ -350,9 +361,9 @@ def numeric_to_char(value: Decimal, template: str) -> str:
     return _written(p, nodes, write_numeric(numeric_round(value, p.post)))
 
 
-def _float_to_char(value: float, template: str, digits: int) -> str:
+def _float_to_char(call: Call, value: float, template: str, digits: int) -> str:
     nodes = parse_template(template, numbers=True)
-    p = picture_of(nodes)
+    p = picture_of(nodes, call)
     if p.roman:
         return _roman(round(value) if math.isfinite(value) else 0, nodes, p)
     if p.scientific:
@@ -373,8 +384,8 @@ def _float_to_char(value: float, template: str, digits: int) -> str:
     return _written(p, nodes, f"{value:.{p.post}f}")
 
 
-implements("float8_to_char")(lambda value, template: _float_to_char(value, template, 15))
-implements("float4_to_char")(lambda value, template: _float_to_char(value, template, 6))
+implements("float8_to_char", context=True)(lambda call, value, template: _float_to_char(call, value, template, 15))
+implements("float4_to_char", context=True)(lambda call, value, template: _float_to_char(call, value, template, 6))
 
 
 class _Reader:
@@ -468,6 +479,23 @@ class _Reader:
         elif word == "TH":
             if not self.p.decimal:
                 self.skip(2)
+        elif word == "RN":
+            digits = str(self.roman())
+            self.digits.append(digits)
+            self.p.pre, self.p.post = len(digits), 0
+
+    def roman(self) -> int:
+        """The value of up to 15 Roman numerals (roman_to_int)."""
+        while self.peek() in _SPACES and self.peek():
+            self.at += 1
+        numerals = ""
+        while len(numerals) < 15 and self.peek() and self.peek().upper() in _NUMERALS and self.peek().isascii():
+            numerals += self.peek().upper()
+            self.at += 1
+        value = _roman_value(numerals)
+        if value is None:
+            raise PgError("22P02", "invalid Roman numeral")
+        return value
 
     def skip(self, count: int) -> None:
         """Skip characters that cannot belong to a number."""
@@ -477,15 +505,49 @@ class _Reader:
             self.at += 1
 
 
-@implements("numeric_to_number")
-def to_number(text: str, template: str) -> Decimal | None:
+_SPACES = " \t\n\v\f\r"
+_NUMERALS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+_SUBTRACTED = ("IV", "IX", "XL", "XC", "CD", "CM")
+
+
+def _roman_value(numerals: str) -> int | None:
+    """The value of Roman numerals; None: they are not in a valid order."""
+    total = at = 0
+    repeated, subtracted = 1, 0
+    limit = 1 << 10  # V, L and D stand before no numeral that is not smaller
+    while at < len(numerals):
+        numeral, following = numerals[at], numerals[at + 1 : at + 2]
+        value = _NUMERALS[numeral]
+        if value >= limit or (subtracted and value >= subtracted):
+            return None
+        if numeral in "VLD":
+            limit = min(limit, value)
+        if following and value < _NUMERALS[following]:
+            if numeral + following not in _SUBTRACTED or repeated > 1 or _NUMERALS[following] >= limit:
+                return None
+            if following in "VLD":
+                limit = min(limit, _NUMERALS[following])
+            total += _NUMERALS[following] - value
+            subtracted, repeated = value, 1
+            at += 2
+            continue
+        repeated = repeated + 1 if numeral == following else 1
+        if repeated > 3:
+            return None
+        total += value
+        at += 1
+    return total if numerals else None
+
+
+@implements("numeric_to_number", context=True)
+def to_number(call: Call, text: str, template: str) -> Decimal | None:
     if not template:
         return None
     nodes = parse_template(template, numbers=True)
-    p = picture_of(nodes)
+    p = picture_of(nodes, call)
     if p.scientific:
         raise PgError("0A000", '"EEEE" not supported for input')
-    if p.roman:
+    if p.roman and call.context.release < 18:
         raise PgError("0A000", '"RN" not supported for input')
     reader = _Reader(text, p)
     number = reader.run(nodes)

@@ -88,8 +88,8 @@ class Context:
 
     @property
     def release(self) -> int:
-        """The release of PostgreSQL that is spoken; on an executor the usual one."""
-        return 17 if self._session is None else self._session.settings.release
+        """The release of PostgreSQL that is spoken."""
+        return self.style.release if self._session is None else self._session.settings.release
 
     @property
     def now(self) -> int:

@@ -106,6 +106,29 @@ def lower(text: str) -> str:
     return _by_character(text.replace("İ", "i"), str.lower)
 
 
+@implements("casefold", context=True)
+def casefold(call: Call, text: str) -> str:
+    """As lower() with the C library's collations; by Unicode's folding with the others, which is one character for one
+    with pg_c_utf8."""
+    collation = call.collation
+    if collation in _ASCII_COLLATIONS:
+        return text.encode().lower().decode()
+    if collation == _UNICODE:
+        return text.casefold()
+    return _by_character(text, _folded) if collation == _PG_C_UTF8 else lower(text)
+
+
+_PG_C_UTF8, _UNICODE = 811, 963
+_ASCII_COLLATIONS = frozenset({950, 951, 962})  # C, POSIX, ucs_basic
+# what Unicode folds otherwise if each character stays one
+_FOLDED = {"\u1fd3": "\u0390", "\u1fe3": "\u03b0", "\ufb05": "\ufb06"}
+
+
+def _folded(char: str) -> str:
+    found = char.casefold()
+    return found if len(found) == 1 else _FOLDED.get(char) or char.lower()
+
+
 @implements("upper")
 def upper(text: str) -> str:
     return _by_character(text, str.upper)

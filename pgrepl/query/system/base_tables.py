@@ -274,7 +274,7 @@ _LATER = ("pg_get_sequence_data", "pg_get_publication_sequences")  # functions o
 
 
 def _own_procs(session: Session) -> Iterator[Values]:
-    for p in builtin.procs:
+    for p in builtin.procs_of(session.settings.release):
         if p.name in _LATER:
             continue
         yield {
@@ -302,7 +302,10 @@ def _rows_of(rows: Iterable[Any], prefix: str, **renamed: str) -> Provider:
     always = {f"{prefix}namespace": CATALOG_NAMESPACE, f"{prefix}owner": BOOTSTRAP_SUPERUSER, "condefault": True}
 
     def provide(session: Session) -> Iterator[Values]:
+        later = builtin.LATER if session.settings.release < 18 else ()
         for row in rows:
+            if (prefix == "cast" and row.func in later) or (prefix == "agg" and row.oid in later):
+                continue
             yield {**always, **{names.get(k, prefix + k): v for k, v in row._asdict().items()}}
 
     return provide

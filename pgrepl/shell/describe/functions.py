@@ -69,7 +69,7 @@ def _matching(session: Session, pattern: NamePattern | None, with_system: bool) 
         found = routines_named(session, literal)
     else:
         found = [as_proc(session, row) for row in routine_rows(session)]
-        found += list(builtin.procs) if with_system else []
+        found += list(builtin.procs_of(session.settings.release)) if with_system else []
     if pattern is not None:
         found = [proc for proc in found if pattern.name.matches(proc.name)]
         schema = pattern.schema

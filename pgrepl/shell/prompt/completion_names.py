@@ -22,7 +22,7 @@ from pgrepl.shell.prompt.completion_words import Named, named_relations, output_
 from pgrepl.sql.keywords import quote_identifier
 from pgrepl.sql.nodes import RangeVar
 from pgrepl.types import oids
-from pgrepl.types.builtin import aggregates, amprocs, casts, operators, procs, types
+from pgrepl.types.builtin import aggregates, amprocs, casts, operators, procs_of, types
 from pgrepl.types.input_checks import NAMES as encodings
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def _functions(session: Session, asked: Asked) -> list[str]:
     if not asked.current or "." in asked.current or '"' in asked.current:
         return []
     own = {f"{quote_identifier(row.proname)}(" for row in routine_rows(session) if row.prokind == "f"}
-    return sorted(own.union(*_called()))
+    return sorted(own.union(*_called(session.settings.release)))
 
 
 def _set_functions(session: Session, asked: Asked) -> list[str]:
@@ -210,11 +210,11 @@ def _set_functions(session: Session, asked: Asked) -> list[str]:
     if "." in asked.current:
         return []
     own = {f"{quote_identifier(row.proname)}(" for row in routine_rows(session) if row.proretset}
-    return sorted(own | _called()[1])
+    return sorted(own | _called(session.settings.release)[1])
 
 
 @cache
-def _called() -> tuple[frozenset[str], frozenset[str]]:
+def _called(release: int) -> tuple[frozenset[str], frozenset[str]]:
     """The functions that are called by name, and those of them that give rows: without those that carry out an
     operator, a cast, an aggregate, an index or a type."""
     inner = {each.code for each in operators} | {each.proc for each in amprocs} | {each.func for each in casts}
@@ -223,7 +223,7 @@ def _called() -> tuple[frozenset[str], frozenset[str]]:
     pseudo = {oids.INTERNAL, oids.CSTRING, oids.TRIGGER}
     found = [
         proc
-        for proc in procs
+        for proc in procs_of(release)
         if _PLAIN.fullmatch(proc.name)
         and (proc.oid not in inner or proc.name in _NAMED)
         and proc.name not in of_types

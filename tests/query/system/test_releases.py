@@ -44,3 +44,43 @@ def test_a_view_lacks_what_18_has_left_out(tmp_path: Path) -> None:
         (row,) = database(f"SELECT * FROM v{release} WHERE object_name = 't'")
         assert (len(row), row[-1], row[-6]) == (count, "a1", "int4")
     assert database.says("SELECT domain_default FROM v18") == 'column "domain_default" does not exist'
+
+
+OF_18 = {
+    "casefold('A')": "function casefold(unknown) does not exist",
+    "array_sort(ARRAY[2, 1])": "function array_sort(integer[]) does not exist",
+    "reverse('a'::bytea)": "function reverse(bytea) does not exist",
+    "max('a'::bytea)": "function max(bytea) does not exist",
+    "min(ROW(1))::text": "function min(record) does not exist",
+    "1::bytea": "cannot cast type integer to bytea",
+    "'a'::bytea::int": "cannot cast type bytea to integer",
+    "'{1}'::int[]::bytea[]": "cannot cast type integer[] to bytea[]",
+    "json_strip_nulls('[null]'::json, true)": "function json_strip_nulls(json, boolean) does not exist",
+    "'null'::jsonb::int": "cannot cast jsonb null to type integer",
+    "extract(week FROM interval '8 days')": 'unit "week" not supported for type interval',
+    "to_number('X', 'RN')": '"RN" not supported for input',
+}
+
+
+def test_functions_and_casts_of_18_are_not_there_in_17(tmp_path: Path) -> None:
+    database = Database(tmp_path / "here")
+    for expression, message in OF_18.items():
+        assert database.says(f"SELECT {expression}").split("\n")[0] == message
+    listed = [
+        "SELECT count(*) FROM pg_proc WHERE proname IN ('casefold', 'array_sort')",
+        "SELECT count(*) FROM pg_cast WHERE castsource = 'bytea'::regtype",
+        "SELECT count(*) FROM pg_aggregate WHERE aggfnoid::oid IN (6373, 6374, 6395, 6396)",
+        "SELECT pronargs FROM pg_proc WHERE proname = 'json_strip_nulls'",
+    ]
+    assert [database(query) for query in listed] == [[("0",)], [("0",)], [("0",)], [("1",)]]
+    database("SET pgrepl.postgres_version = 18")
+    assert [database(query) for query in listed] == [[("4",)], [("3",)], [("4",)], [("2",)]]
+
+
+def test_a_view_of_18_is_read_in_17(tmp_path: Path) -> None:
+    database = Database(tmp_path / "here")
+    columns = ", ".join(f"{expression} AS c{number}" for number, expression in enumerate(list(OF_18)[:9]))
+    database("SET pgrepl.postgres_version = 18", f"CREATE VIEW v AS SELECT {columns}")
+    found = database("SELECT * FROM v")
+    database("SET pgrepl.postgres_version = 17")
+    assert database("SELECT * FROM v") == found

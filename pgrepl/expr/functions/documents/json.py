@@ -143,15 +143,18 @@ def json_array_elements_text(text: str) -> Iterator[str | None]:
     return iter([_as_text(text, node) for node in _elements(text, "json_array_elements_text")])
 
 
-implements("json_strip_nulls")(lambda text: _stripped_text(text, _node(text)))
+implements("json_strip_nulls")(lambda text, in_arrays=False: _stripped_text(text, _node(text), in_arrays))
 
 
-def _stripped_text(text: str, node: JsonNode) -> str:
+def _stripped_text(text: str, node: JsonNode, in_arrays: bool) -> str:
     if node.kind == "object":
         kept = [(key, value) for key, value in node.value if value.kind != "null"]
-        return "{" + ",".join(f"{escape_json(key)}:{_stripped_text(text, value)}" for key, value in kept) + "}"
+        return (
+            "{" + ",".join(f"{escape_json(key)}:{_stripped_text(text, value, in_arrays)}" for key, value in kept) + "}"
+        )
     if node.kind == "array":
-        return "[" + ",".join(_stripped_text(text, value) for value in node.value) + "]"
+        items = [value for value in node.value if not in_arrays or value.kind != "null"]
+        return "[" + ",".join(_stripped_text(text, value, in_arrays) for value in items) + "]"
     return escape_json(node.value) if node.kind == "string" else _raw(text, node)
 
 
@@ -276,13 +279,15 @@ def _array(value: Jsonb) -> list[Any]:
 
 implements("jsonb_array_elements")(lambda value: iter([to_jsonb(item) for item in _array(value)]))
 implements("jsonb_array_elements_text")(lambda value: iter([_tree_text(item) for item in _array(value)]))
-implements("jsonb_strip_nulls")(lambda value: to_jsonb(_stripped(jsonb_tree(value))))
+implements("jsonb_strip_nulls")(lambda value, in_arrays=False: to_jsonb(_stripped(jsonb_tree(value), in_arrays)))
 
 
-def _stripped(tree: Any) -> Any:
+def _stripped(tree: Any, in_arrays: bool) -> Any:
     if isinstance(tree, dict):
-        return {key: _stripped(item) for key, item in tree.items() if item is not None}
-    return [_stripped(item) for item in tree] if isinstance(tree, list) else tree
+        return {key: _stripped(item, in_arrays) for key, item in tree.items() if item is not None}
+    if not isinstance(tree, list):
+        return tree
+    return [_stripped(item, in_arrays) for item in tree if not in_arrays or item is not None]
 
 
 implements("jsonb_pretty")(lambda value: _pretty(jsonb_tree(value), ""))

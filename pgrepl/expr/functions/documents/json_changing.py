@@ -14,6 +14,7 @@ from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.ground.errors import PgError
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.json import Jsonb, jsonb_tree, sorted_object, to_jsonb
+from pgrepl.types.lake.arrays import same
 
 implements = Family()
 
@@ -222,34 +223,26 @@ def jsonb_set_lax(
 # --------------------------------------------------------------------------------------------------------------- casts
 
 
-def _scalar(value: Jsonb, wanted: type, target: str) -> Any:
-    tree = jsonb_tree(value)
-    if not isinstance(tree, wanted):
+def _cast(source: str, wanted: type, target: str, convert: Callable[[Any], Any]) -> None:
+    """Register the cast of a scalar. In 18 the cast of null is NULL."""
+
+    @implements(source, context=True)
+    def compute(call: Call, value: Jsonb) -> Any:
+        tree = jsonb_tree(value)
+        if isinstance(tree, wanted):
+            return convert(tree)
+        if tree is None and call.context.release >= 18:
+            return None
         raise PgError("22023", f"cannot cast jsonb {kind_of(tree)} to type {target}")
-    return tree
 
 
-@implements("jsonb_bool")
-def jsonb_bool(value: Jsonb) -> bool:
-    found: bool = _scalar(value, bool, "boolean")
-    return found
-
-
-@implements("jsonb_numeric")
-def jsonb_numeric(value: Jsonb) -> Decimal:
-    found: Decimal = _scalar(value, Decimal, "numeric")
-    return found
-
-
-def _number(source: str, target: str, convert: Callable[[Decimal], Any]) -> None:
-    implements(source)(lambda value: convert(_scalar(value, Decimal, target)))
-
-
-_number("jsonb_int2", "smallint", casts.numeric_int2)
-_number("jsonb_int4", "integer", casts.numeric_int4)
-_number("jsonb_int8", "bigint", casts.numeric_int8)
-_number("jsonb_float4", "real", casts.numeric_float4)
-_number("jsonb_float8", "double precision", casts.numeric_float8)
+_cast("jsonb_bool", bool, "boolean", same)
+_cast("jsonb_numeric", Decimal, "numeric", same)
+_cast("jsonb_int2", Decimal, "smallint", casts.numeric_int2)
+_cast("jsonb_int4", Decimal, "integer", casts.numeric_int4)
+_cast("jsonb_int8", Decimal, "bigint", casts.numeric_int8)
+_cast("jsonb_float4", Decimal, "real", casts.numeric_float4)
+_cast("jsonb_float8", Decimal, "double precision", casts.numeric_float8)
 
 
 # --- jsonpath ---------------------------------------------------------------------------------------------------------

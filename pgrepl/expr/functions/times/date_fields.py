@@ -210,9 +210,10 @@ def extract_timetz(word: str, value: TimeTz) -> Decimal:
     return _time_field(unit, set_time(Fields(), value.usecs))
 
 
-@implements("extract_interval")
-def extract_interval(word: str, value: Interval) -> Decimal | None:
-    unit = unit_of(word, _INTERVAL_UNITS, "interval")
+@implements("extract_interval", context=True)
+def extract_interval(call: Call, word: str, value: Interval) -> Decimal | None:
+    of_18 = call.context.release >= 18
+    unit = unit_of(word, _INTERVAL_UNITS | {"week"} if of_18 else _INTERVAL_UNITS, "interval")
     if not is_finite(value):
         if unit not in {"hour", "day", "year", "decade", "century", "millennium", "epoch"}:
             return None
@@ -226,6 +227,8 @@ def extract_interval(word: str, value: Interval) -> Decimal | None:
     if unit in ("microsecond", "millisecond", "second"):
         seconds = parts.second * USECS_PER_SEC + parts.usec
         return scaled(seconds, {"microsecond": 0, "millisecond": 3, "second": 6}[unit])
+    if unit == "week":
+        return Decimal(toward_zero(parts.day, 7))
     if unit == "quarter":
         return Decimal(toward_zero(parts.month, 3) + 1)
     if unit in ("decade", "century", "millennium"):
@@ -245,7 +248,7 @@ implements("timestamp_part")(_as_float(extract_timestamp))
 implements("timestamptz_part", context=True)(_as_float(extract_timestamptz))
 implements("time_part")(_as_float(extract_time))
 implements("timetz_part")(_as_float(extract_timetz))
-implements("interval_part")(_as_float(extract_interval))
+implements("interval_part", context=True)(_as_float(extract_interval))
 
 
 @implements("date_part(text,date)")

@@ -1,0 +1,36 @@
+"""Executors compute what the release that is spoken says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pgrepl.expr import tree
+from pgrepl.expr.exchange.worker import run_program
+from pgrepl.expr.functions.registry import Context
+from pgrepl.types import oids
+from pgrepl.types.builtin import cast
+from pgrepl.types.lake.forms import form
+from pgrepl.types.style import TextStyle
+from tests.expr.test_function_forms import answers, program_of
+
+NULL, NUMBER = "null", "5"
+
+
+@pytest.mark.parametrize(
+    ("release", "wanted"),
+    [(17, [(None, "cannot cast jsonb null to type integer"), (5, None)]), (18, [(None, None), (5, None)])],
+)
+def test_a_cast_of_jsonb_s_null(release: int, wanted: list[Any]) -> None:
+    context = Context(None, TextStyle(release=release))
+    found = cast(oids.JSONB, oids.INT4)
+    assert found is not None
+    expr = tree.FuncExpr(oids.INT4, func=found.func, args=(tree.Var(oids.JSONB, attnum=1),))
+    program, _ = program_of(expr, context)
+    array = form(oids.JSONB, -1).to_array([NULL, NUMBER])
+    made = run_program(program, [array])
+    errors = made.field("e").to_pylist()
+    assert [value for value, _ in wanted] == made.field("v").to_pylist()
+    assert [error and wanted[n][1] in error for n, error in enumerate(errors)] == [e and True for _, e in wanted]
+    assert [error for _, error in answers(expr, [(NULL,), (NUMBER,)], context)] == errors
