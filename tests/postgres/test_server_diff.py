@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from pgrepl.cli import run
 from tests.postgres.served import Served
-
 
 SCHEMA = """
 CREATE SCHEMA s;

@@ -2,58 +2,42 @@
 
 from __future__ import annotations
 
-import click
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
-from collections.abc import Mapping
-from contextlib import contextmanager
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pgrepl.catalog.facts.subscription import conninfo_of
-from pgrepl.catalog.facts.subscription import subscriptions
+from typing import TYPE_CHECKING
+
+import click
+
+from pgrepl.catalog.facts.subscription import conninfo_of, subscriptions
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.conninfo import ConnectionFailure
-from pgrepl.replication.conninfo import check_conninfo
-from pgrepl.replication.conninfo import endpoints
+from pgrepl.replication.conninfo import ConnectionFailure, check_conninfo, endpoints
 from pgrepl.replication.publisher.postgres.link import link_to
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.shell.backslash.command import BackslashCommand
-from pgrepl.shell.commands.check import CheckingShell
-from pgrepl.shell.commands.check import can_read
-from pgrepl.shell.commands.check import rehearsal
+from pgrepl.shell.commands.check import CheckingShell, can_read, rehearsal
 from pgrepl.shell.commands.findings import as_text
-from pgrepl.shell.commands.subcommand import BAD_CONNECTION
-from pgrepl.shell.commands.subcommand import FAILURE
-from pgrepl.shell.commands.subcommand import OK
-from pgrepl.shell.commands.subcommand import connecting
-from pgrepl.shell.commands.subcommand import connection
-from pgrepl.shell.connection import CATALOG_FILE
-from pgrepl.shell.connection import ConnectFailure
-from pgrepl.shell.connection import ConnectTarget
-from pgrepl.shell.connection import DEFAULT_USER
-from pgrepl.shell.connection import from_conninfo
-from pgrepl.shell.connection import is_conninfo
+from pgrepl.shell.commands.subcommand import BAD_CONNECTION, FAILURE, OK, connecting, connection
+from pgrepl.shell.connection import (
+    CATALOG_FILE,
+    DEFAULT_USER,
+    ConnectFailure,
+    ConnectTarget,
+    from_conninfo,
+    is_conninfo,
+)
 from pgrepl.sql.keywords import quote_qualified
-from pgrepl.statements.definitions.changes import KINDS
-from pgrepl.statements.definitions.changes import changes
-from pgrepl.statements.definitions.changes import definitions
-from pgrepl.statements.definitions.changes import leave_out
-from pgrepl.statements.definitions.changes import made_by
-from pgrepl.statements.definitions.changes import what_matters
-from pgrepl.statements.definitions.declared import Declaring
-from pgrepl.statements.definitions.declared import Naming
-from pgrepl.statements.definitions.declared import in_some_order
-from pgrepl.statements.definitions.declared import seed
+from pgrepl.statements.definitions.changes import KINDS, changes, definitions, leave_out, made_by, what_matters
+from pgrepl.statements.definitions.declared import Declaring, Naming, in_some_order, seed
 from pgrepl.statements.run import run as run_statements
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.shell.connection import Connection
-    from pgrepl.statements.definitions.changes import Changes
-    from pgrepl.statements.definitions.changes import Definitions
+    from pgrepl.statements.definitions.changes import Changes, Definitions
 
 
 _DIFFERENT, _NOT_COMPARED = 1, BAD_CONNECTION
