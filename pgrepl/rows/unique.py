@@ -4,12 +4,16 @@ The keys of the new rows are looked up in the table once; after that `Holders` k
 key before it enters the new one, while the rows behind it still hold their old keys: so `UPDATE t SET id = id + 1`
 fails where it meets a key that is still taken.
 
-A deferrable constraint admits every key; its keys are checked again at the statement's end, or at commit.
+A deferrable constraint admits every key; its keys are checked again at the statement's end, or at commit. Of a key
+WITHOUT OVERLAPS, or of a FOREIGN KEY with PERIOD, rows that agree in the other columns have `Periods`.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cmp_to_key
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Relation
@@ -17,7 +21,7 @@ from pgrepl.catalog.facts.relation_parts import partition_ancestors
 from pgrepl.expr.catalog_trees import IndexInfo, index_infos
 from pgrepl.expr.evaluate.compiler import Compiled
 from pgrepl.expr.evaluate.evaluate import compile
-from pgrepl.expr.functions.containers import overlaps
+from pgrepl.expr.functions.containers import contains, overlaps, parts
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite.dml_queries import column_of
 from pgrepl.expr.tree import Expr
@@ -28,7 +32,7 @@ from pgrepl.lake.read.data_file import PROVISIONAL, own_rows
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.checks_table import own
 from pgrepl.rows.foreign.key import index_key, index_types, table_error
-from pgrepl.rows.periods import Periods, is_empty
+from pgrepl.types.ranges import PgMultirange, PgRange, compare_ranges, lower_key, make_multirange
 from pgrepl.types.values import hash_form
 
 if TYPE_CHECKING:
@@ -416,3 +420,79 @@ class UniqueChecks:
             if found is not None:
                 return found
         return None
+
+
+Period = PgRange | PgMultirange
+
+
+def is_empty(value: Period) -> bool:
+    return not parts(value)
+
+
+def first_clash(found: Sequence[tuple[Any, ...]]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    """Two rows' values whose last ones overlap. Ranges in order need be compared with their neighbours only."""
+    if any(isinstance(values[-1], PgMultirange) for values in found):
+        return next((pair for pair in combinations(found, 2) if overlaps(pair[0][-1], pair[1][-1])), None)
+    ordered = sorted(found, key=lambda values: cmp_to_key(compare_ranges)(values[-1]))
+    return next((pair for pair in pairwise(ordered) if overlaps(pair[0][-1], pair[1][-1])), None)
+
+
+class Periods:
+    """Names of rows by their periods. While no two ranges overlap, a range is compared with its neighbours alone."""
+
+    def __init__(self) -> None:
+        self._periods: dict[Any, Period] = {}
+        self._order: list[tuple[Any, int, Any]] = []  # the key of the lower bound, a number, the row's name
+        self._places: dict[Any, tuple[Any, int, Any]] = {}
+        self._is_plain = True
+        self._count = 0
+
+    def add(self, name: Any, period: Period) -> None:
+        self._is_plain = self._is_plain and isinstance(period, PgRange) and not self.rivals(period)
+        self._periods[name] = period
+        if self._is_plain and isinstance(period, PgRange):
+            self._count += 1
+            place = self._places[name] = (lower_key(period), self._count, name)
+            insort(self._order, place)
+
+    def remove(self, name: Any) -> None:
+        del self._periods[name]
+        place = self._places.pop(name, None)
+        if place is not None:
+            del self._order[bisect_left(self._order, place)]
+
+    def rivals(self, period: Period) -> list[Any]:
+        """The rows whose periods overlap with this one."""
+        if not self._is_plain or not isinstance(period, PgRange):
+            return [name for name, other in self._periods.items() if overlaps(period, other)]
+        at = bisect_left(self._order, (lower_key(period),))
+        found = [self._order[at - 1][2]] if at and self._overlaps(at - 1, period) else []
+        while at < len(self._order) and self._overlaps(at, period):
+            found.append(self._order[at][2])
+            at += 1
+        return found
+
+    def _overlaps(self, at: int, period: Period) -> bool:
+        return overlaps(self._periods[self._order[at][2]], period)
+
+
+class Cover:
+    """The union of periods (range_agg), and whether others lie in it or meet it."""
+
+    def __init__(self, periods: Iterable[Period]) -> None:
+        ranges = [part for period in periods for part in parts(period)]
+        self._ranges = make_multirange(ranges[0].subtype, ranges).ranges if ranges else ()
+        self._lowest = [lower_key(one) for one in self._ranges]
+
+    def covers(self, period: Period) -> bool:
+        """Whether a period lies in the union; an empty one does not."""
+        found = parts(period)
+        return bool(found) and all(any(contains(one, part) for one in self._near(part)) for part in found)
+
+    def meets(self, period: Period) -> bool:
+        return any(overlaps(one, part) for part in parts(period) for one in self._near(part))
+
+    def _near(self, part: PgRange) -> tuple[PgRange, ...]:
+        """The last range that does not begin behind this one, and the next: if this one meets any, it meets these."""
+        after = bisect_right(self._lowest, lower_key(part))
+        return self._ranges[max(after - 1, 0) : after + 1]

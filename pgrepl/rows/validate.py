@@ -149,8 +149,7 @@ def _unique(asking: Asking, rel: Relation, requirement: Unique) -> None:
 def _without_overlaps(session: Session, rel: Relation, info: IndexInfo) -> None:
     """Rows that agree in the other columns, in the order of their periods: each is compared with those that begin
     before it ends."""
-    from pgrepl.rows.periods import first_clash
-    from pgrepl.rows.unique import TemporalIndex
+    from pgrepl.rows.unique import TemporalIndex, first_clash
 
     index = TemporalIndex(session, rel, info)
     periods: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}

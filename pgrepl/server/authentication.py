@@ -23,14 +23,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.roles import (
-    ScramVerifier,
-    is_md5,
-    is_member_of_role,
-    md5_answer,
-    scram_verifier,
-    verify_password,
-)
+from pgrepl.catalog.facts.passwords import ScramVerifier, is_md5, md5_answer, scram_verifier, verify_password
+from pgrepl.catalog.facts.roles import is_member_of_role
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 from xml.etree import ElementTree
 
-from pgrepl.catalog.facts.roles import encrypt_password, verify_password
+from pgrepl.catalog.facts.passwords import encrypt_password, verify_password
 from pgrepl.catalog.session import login
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import rows

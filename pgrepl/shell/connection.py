@@ -308,7 +308,8 @@ class Connection(OpenedSession):
 
     def check_password(self, password: str) -> None:
         """ConnectFailure if the role has another password."""
-        from pgrepl.catalog.facts.roles import role_row, verify_password
+        from pgrepl.catalog.facts.passwords import verify_password
+        from pgrepl.catalog.facts.roles import role_row
         from pgrepl.catalog.session.transaction import reading
 
         with reading(self.session):

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from pgrepl.catalog.facts.roles import encrypt_password, is_md5, md5_answer, scram_verifier, verify_password
+from pgrepl.catalog.facts.passwords import encrypt_password, is_md5, md5_answer, scram_verifier, verify_password
 
 # the example of RFC 7677
 PENCIL = (

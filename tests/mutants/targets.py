@@ -149,7 +149,7 @@ TARGETS = [
         ("tests/server/test_scram.py",),
     ),
     Target(
-        "pgrepl.catalog.facts.roles",
+        "pgrepl.catalog.facts.passwords",
         (
             "encrypt_password",
             "_md5",
@@ -169,7 +169,7 @@ _K = "pgrepl.replication.subscriber.apply.columns.fold:"
 _U = "pgrepl.catalog.facts.publication:"
 _O, _A = "pgrepl.catalog.facts.roles:", "pgrepl.catalog.facts.acl:"
 _L = "pgrepl.lake.commit:record_writes: "
-_C, _W = "pgrepl.server.authentication:", "pgrepl.catalog.facts.roles:"
+_C, _W = "pgrepl.server.authentication:", "pgrepl.catalog.facts.passwords:"
 _LONG_WAY = "a key that is not known to have one step takes the longer way, to the same result"
 _ITSELF = "a role is among those whose privileges it has, and of which it is a member"
 _GRANTED = "what is granted already is granted once more"

@@ -8,7 +8,7 @@ import hmac
 
 import pytest
 
-from pgrepl.catalog.facts.roles import encrypt_password
+from pgrepl.catalog.facts.passwords import encrypt_password
 from pgrepl.ground.errors import PgError
 from pgrepl.server.authentication import PLAIN, PLUS, ScramExchange, certificate_hash
 

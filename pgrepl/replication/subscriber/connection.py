@@ -18,7 +18,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.roles import database_or_none, has_attribute, role_or_none, verify_password
+from pgrepl.catalog.facts.passwords import verify_password
+from pgrepl.catalog.facts.roles import database_or_none, has_attribute, role_or_none
 from pgrepl.catalog.session import login
 from pgrepl.catalog.session.login import admit_to_database, admit_user, apply_stored_settings
 from pgrepl.catalog.session.transaction import reading

@@ -30,7 +30,7 @@ from pgrepl.rows.changes import Member, members
 from pgrepl.rows.foreign.key import ForeignKey
 from pgrepl.rows.foreign.statements import check_statement, in_statement, restrict_statement
 from pgrepl.rows.locking import Standing, as_found, lock_rows, lock_tables, refuse_changed
-from pgrepl.rows.periods import Cover, Period
+from pgrepl.rows.unique import Cover, Period
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import oids
 from pgrepl.types.lake.lists import timestamp_to_lake

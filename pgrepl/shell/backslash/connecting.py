@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.api.rounds import applied_of
-from pgrepl.catalog.facts.roles import encrypt_password
+from pgrepl.catalog.facts.passwords import encrypt_password
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.log import log_beside
 from pgrepl.replication.subscriber.launcher import Launcher

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.facts.passwords import encrypt_password, is_md5, verify_password
 from pgrepl.catalog.facts.privileges import describe_role_dependencies
 from pgrepl.catalog.facts.roles import (
-    encrypt_password,
     has_admin_privs_of_role,
     has_attribute,
     is_admin_of_role,
-    is_md5,
     is_reserved_name,
     is_superuser,
     resolve_role,
     role_by_name,
     role_or_none,
     role_row,
-    verify_password,
 )
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import delete, insert, new_oid, one, update
