@@ -242,7 +242,7 @@ class Feed:
         self, file: DataFile, only: npt.NDArray[np.int64] | None = None
     ) -> Iterator[tuple[Any, list[int], list[int], list[Row]]]:
         """Positions, row ids, snapshots of insertion, and rows of a file, deleted ones included."""
-        from pgrepl.lake.changes.file_rows import file_rows
+        from pgrepl.lake.changes.side import file_rows
 
         births = [_BIRTH] if file.partial_max is not None else []
         columns = [*self._columns, *births]

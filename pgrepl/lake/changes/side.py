@@ -1,13 +1,13 @@
 """The rows that were inserted into a table between two snapshots, or deleted from it: their positions and columns.
 
 Rows are numbered over all parts. Columns that are wanted together are read once, file by file. Picked rows that follow
-each other, as those of a transaction do, are sliced in one piece.
+each other, as those of a transaction do, are sliced in one piece. `file_rows` reads a whole file, deleted rows included.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -16,16 +16,16 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np, pa
 from pgrepl.ground.threads import ThreadPool
 from pgrepl.lake.read import footers
-from pgrepl.lake.read.file_scan import constant, locate, with_fields
+from pgrepl.lake.read.data_file import DataFile, row_ids
+from pgrepl.lake.read.file_scan import Portion, constant, locate, with_fields
+from pgrepl.lake.table import LakeColumn
 from pgrepl.types.lake.arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from pgrepl.lake.read.data_file import DataFile
     from pgrepl.lake.read.footers import Footer
     from pgrepl.lake.read.inlined import InlinedRow
-    from pgrepl.lake.table import LakeColumn
 
     Numbers = npt.NDArray[Any]
 
@@ -289,3 +289,36 @@ def _places(ours: Numbers, theirs: Numbers) -> Numbers:
     places = np.searchsorted(theirs, ours, side="right") - 1
     hit = (places >= 0) & (theirs[places] == ours)
     return np.where(hit, places if order is None else order[places], NONE)
+
+
+def file_rows(
+    file: DataFile, columns: Sequence[LakeColumn], only: npt.NDArray[np.int64] | None = None
+) -> Iterator[Portion]:
+    """The rows of a file with their row ids, a row group at a time, or only those at positions, which ascend."""
+    footer = footers.of(file)
+    found = locate(file, footer)
+    there = [found.get(column.column_id) for column in columns]
+    constants = [constant(c, file) if own is None else None for c, own in zip(columns, there, strict=True)]
+    own_ids = found.get(footers.ROW_ID)
+    wanted = [column for column in there if column is not None] + ([own_ids] if own_ids is not None else [])
+    with footers.DataFileReader(footer) as reader:
+        for group in footer.row_groups:
+            start, stop = footer.starts[group], footer.starts[group + 1]
+            positions = np.arange(start, stop, dtype=np.int64)
+            if only is not None:
+                low, high = np.searchsorted(only, [start, stop])
+                positions = only[low:high]
+            if not len(positions):
+                continue
+            arrays: list[Any] = reader.read([group], wanted) if wanted else []
+            arrays = [plain_array(array) for array in arrays]
+            if len(positions) < stop - start:
+                indexes = pa.array(positions - start)
+                arrays = [array.take(indexes) for array in arrays]
+            ids = row_ids(file.row_id_start, positions, arrays.pop() if own_ids is not None else None)
+            given = iter(arrays)
+            own = [
+                None if c is None else with_fields(next(given), column)
+                for c, column in zip(there, columns, strict=True)
+            ]
+            yield Portion(own, constants, positions, ids)
