@@ -1,7 +1,7 @@
 """The rows that were inserted into a table between two snapshots, or deleted from it: their positions and columns.
 
 Rows are numbered over all parts. Columns that are wanted together are read once, file by file. Picked rows that follow
-each other, as those of a transaction do, are sliced in one piece. `file_rows` reads a whole file, deleted rows included.
+each other, as those of a transaction do, are sliced in one piece. `file_rows` reads whole files, with deleted rows.
 """
 
 from __future__ import annotations
