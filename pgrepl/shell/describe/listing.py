@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -266,8 +267,12 @@ def member_clauses(session: Session, member: MemberTable) -> str:
 
 
 def query_text(file: str, name: str, marks: str = " ") -> str:
-    """A query of a file beside this one, where each is a paragraph behind its name: the lines with these marks."""
-    texts = dict(
-        part.split("\n", 1) for part in Path(__file__).with_name(file).read_text("utf-8").rstrip().split("\n\n")
-    )
-    return "\n".join(line[1:] for line in texts[name].split("\n") if line[0] in marks)
+    """A query of a file beside this one: the lines with these marks."""
+    return "\n".join(line[1:] for line in _paragraphs(file)[name].split("\n") if line[0] in marks)
+
+
+@cache
+def _paragraphs(file: str) -> dict[str, str]:
+    """A file's paragraphs by the names before them."""
+    text = Path(__file__).with_name(file).read_text("utf-8")
+    return dict(part.split("\n", 1) for part in text.rstrip().split("\n\n"))
