@@ -10,8 +10,9 @@ ExtractReplicaIdentity:
 * column lists must be the same in all of them.
 
 A change is sent if its operation is published. Row filters may turn an UPDATE into an INSERT or a DELETE, or filter
-any change out; SENT says which, for single rows and for whole columns alike. A subscriber that copies a table by ranges
-of its key turns an UPDATE that moves a row between ranges into one of them, too (subscriber/copying/ranges.py).
+any change out: _RULES say which, for single rows (TableMessages.message) and for whole columns (sent_of) alike. An
+UPDATE that moves a row to another partition is a DELETE and an INSERT before, as in PostgreSQL; one that moves it
+between ranges of a key by which a subscriber copies becomes one of them there (subscriber/copying/ranges.py).
 """
 
 from __future__ import annotations
@@ -63,13 +64,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pgrepl.catalog.session.session import Session
-
-    Flags = npt.NDArray[Any]
-    import numpy.typing as npt
-
     from pgrepl.expr.arrow.program import Program
     from pgrepl.types.lake.arrays import Form
 
+    Flags = npt.NDArray[Any]
     Numbers = npt.NDArray[Any]
 
 Test = Callable[[tuple[Any, ...]], bool]
@@ -336,9 +334,6 @@ def are_columnar(programs: Iterable[Program]) -> bool:
 # --- row filter -------------------------------------------------------------------------------------------------------
 
 
-# An UPDATE is sent with the old row if that is known; an INSERT without, a DELETE with the old row alone.
-
-
 def _all_cases() -> Iterator[tuple[tuple[str, bool, bool, bool], str]]:
     for operation, *asked, sent in _RULES:
         for known, before, after in product(*[(False, True) if each is None else (each,) for each in asked]):
@@ -402,7 +397,8 @@ class TableMessages:
         self._as_sent_table = converter(plan.table, plan.sent_as)
 
     def message(self, old: Row | None, new: Row | None) -> Message | None:
-        """The message for an inserted (`old` None), deleted (`new` None) or updated row; None: nothing is sent."""
+        """The message for an inserted (`old` None), deleted (`new` None) or updated row; None: nothing is sent. An
+        UPDATE has the old row if that is known, an INSERT none, a DELETE the old row alone."""
         operation = INSERT if old is None else DELETE if new is None else UPDATE
         if operation not in self.plan.operations:
             return None

@@ -1,8 +1,9 @@
 r"""`\d` and its family: descriptions of the catalog's objects in psql's tables.
 
-`listing` has what all share, `relation` describes relations, `publications` (and subscriptions),
-`functions` (and types), `roles` (with databases, privileges and settings) and `catalog_lists` the rest. They use the
-catalog's look-ups instead of SQL, so that a description is as quick in a large catalog as in a small one.
+`listing` has what all share, `relation` describes relations (`footers_of`: the lines below a table, whose definitions
+expr/print writes), `publications` (and subscriptions), `functions` (and types), `roles` (with databases, privileges
+and settings) and `catalog_lists` the rest. They use the catalog's look-ups instead of SQL, so that a description is as
+quick in a large catalog as in a small one.
 """
 
 from __future__ import annotations
