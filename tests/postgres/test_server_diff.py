@@ -87,8 +87,8 @@ def test_what_cannot_be_read_is_not_compared(served: Served, capsys: pytest.Capt
         named = [line.removeprefix("pgrepl: warning: not compared: ") for line in found.err.splitlines()]
         assert [line.partition(": ")[0] for line in named] == [
             "constraint D c of domain public.d", 'public."O d"', "public.parted", "public.part", "public.u", "public.u",
-            "public.ui", "public.sq", 'function public.f(public."O d")', "view public.v", 'materialized view public."M"',
-            "trigger ut on public.u", "p",
+            "public.ui", "public.sq", 'function public.f(public."O d")', "view public.v",
+            'materialized view public."M"', "trigger ut on public.u", "p",
         ]  # fmt: skip
     served.pub("ALTER TABLE u ADD more int; ALTER TABLE parted ADD more int; CREATE INDEX another ON u (o)")
     assert run(["diff", "sub", served.conninfo, *catalog]) == 1
