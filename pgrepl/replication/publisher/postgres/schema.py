@@ -249,17 +249,19 @@ def _columns(
 def attributes(link: Link, relid: int) -> tuple[RemoteAttribute, ...]:
     """All columns of a table, dropped ones included; empty: there is no such table."""
     listed = link.rows(
-        f"SELECT a.attnum, a.attname, a.attisdropped, a.attmissingval::text, a.attgenerated, {_TYPE} "
-        f"FROM pg_catalog.pg_attribute a WHERE a.attrelid = {relid} AND a.attnum > 0 ORDER BY a.attnum"
+        "SELECT a.attnum, a.attname, a.attisdropped, a.attmissingval::text,"
+        f" CASE WHEN a.attgenerated <> '' THEN {_DEFAULT} END, {_TYPE} FROM pg_catalog.pg_attribute a"
+        " LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
+        f" WHERE a.attrelid = {relid} AND a.attnum > 0 ORDER BY a.attnum"
     )
     types = ServerTypes(link)
     found = []
     for num, name, dropped, missing, generated, *described in listed:
         typoid, typmod, here, _, needed = _type(described, types)
         older = None if missing is None else read_text(missing, TEXT_ARRAY).items[0]
-        is_dropped, is_generated = dropped == "t", bool(generated)
+        is_dropped = dropped == "t"
         found.append(
-            RemoteAttribute(int(num or 0), name or "", typoid, typmod, here, is_dropped, older, needed, is_generated)
+            RemoteAttribute(int(num or 0), name or "", typoid, typmod, here, is_dropped, older, needed, generated or "")
         )
     return tuple(found)
 

@@ -55,7 +55,10 @@ def attributes(
             (there.here, there.types) if there is not None and same else (type_here(each.type, each.typmod), ())
         )
         missing = older.get(each.num) if each.missing is None else each.missing
-        found.append(RemoteAttribute(each.num, each.name, each.type, each.typmod, here, False, missing, types))
+        generated = (each.default or "") if each.generated else ""
+        found.append(
+            RemoteAttribute(each.num, each.name, each.type, each.typmod, here, False, missing, types, generated)
+        )
     return tuple(found)
 
 
