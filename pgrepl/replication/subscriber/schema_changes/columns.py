@@ -233,7 +233,7 @@ def _agreement(column: SentColumn, attribute: RemoteAttribute, known: Mapping[in
 
 def _is_never_sent(attribute: RemoteAttribute, before: KnownColumn | None) -> bool:
     """A generated column is sent only if it is published, and then it mostly has been before."""
-    return attribute.generated and (before is None or not before.is_sent)
+    return bool(attribute.generated) and (before is None or not before.is_sent)
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
