@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from pgrepl.catalog.session.settings import USUAL_RELEASE
@@ -82,7 +83,12 @@ def create_statements(
     if missing:
         raise PgError("42704", f'publication "{min(missing)}" does not exist')
     known = ServerTypes(link)
-    definitions = list(_definitions(link, names, known))
+    try:
+        definitions = list(_definitions(link, names, known))
+    except PgError as error:
+        if not publications:  # column lists that differ are those of different subscriptions
+            error.report = replace(error.report, hint="Name the publications of one subscription with -p.")
+        raise
     needed = dict.fromkeys(each for definition in definitions for each in definition.types)
     types = known.all() if kinds else list(needed)
     found = list(in_order(link, programs(link, kinds), [("pg_class", each.oid) for each in definitions]))
