@@ -56,6 +56,17 @@ CREATE TABLE ge2 (b int GENERATED ALWAYS AS (a * 3) STORED) INHERITS (ge);
 """
 
 
+# what only 18 makes, by names with spaces
+OF_18 = """
+SET pgrepl.postgres_version = 18;
+CREATE TABLE pk (a int);
+ALTER TABLE pk ADD CONSTRAINT "not null" NOT NULL a, ADD PRIMARY KEY (a);
+CREATE TABLE "f k" (a int) PARTITION BY LIST (a);
+CREATE TABLE fk1 PARTITION OF "f k" FOR VALUES IN (1);
+ALTER TABLE "f k" ADD CONSTRAINT "n v" FOREIGN KEY (a) REFERENCES pk NOT VALID;
+"""
+
+
 OPERATORS = """
 CREATE SCHEMA s;
 CREATE TABLE t (a int, b text);
@@ -111,7 +122,9 @@ def dumped(session: Session) -> str:
         return "\n".join(dump(session, schema=True, publications=True, subscriptions=True))
 
 
-@pytest.mark.parametrize("made", [(SCHEMA.read_text("utf-8"), MORE), (CONSTRAINTS,), (INHERITED,), (OPERATORS,)])
+@pytest.mark.parametrize(
+    "made", [(SCHEMA.read_text("utf-8"), MORE), (CONSTRAINTS,), (INHERITED,), (OF_18,), (OPERATORS,)]
+)
 def test_a_dump_of_what_a_dump_made_is_the_same(sessions: list[Session], made: tuple[str, ...]) -> None:
     first, second = sessions
     roles = "CREATE ROLE catalogs_owner; CREATE ROLE catalogs_reader"

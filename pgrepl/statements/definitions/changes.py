@@ -73,9 +73,11 @@ _DROP_ORDER = (
     ("sequence",), ("type",), ("collation",), ("schema",), ("role",),
 )  # fmt: skip
 # constraints that PostgreSQL 17 does not know, in statements that this room has written
+_NAME = r'(?:"(?:[^"]|"")*"|[^\s"])+'
 _NEWER = re.compile(
-    r"CONSTRAINT \S+ NOT NULL| NOT NULL NO INHERIT|CONSTRAINT \S+ (NO )?INHERIT;"
+    rf"CONSTRAINT {_NAME} NOT NULL| NOT NULL NO INHERIT|CONSTRAINT {_NAME} (NO )?INHERIT;"
     r"| NOT ENFORCED| WITHOUT OVERLAPS\)|, PERIOD "
+    rf"|^ALTER TABLE (?!ONLY ){_NAME} ADD CONSTRAINT {_NAME} FOREIGN KEY .* NOT VALID;"  # of a partitioned table
 )
 _ROUTINES = ("CREATE FUNCTION", "CREATE PROCEDURE", "CREATE OR REPLACE FUNCTION", "CREATE OR REPLACE PROCEDURE")
 
@@ -446,7 +448,13 @@ def dump(
 def _has_newer_constraints(session: Session) -> bool:
     """Has the database constraints that PostgreSQL 17 does not know?"""
     found = rows(session, pg_constraint, datid=session.database_oid)
-    return any(row.conperiod or not row.conenforced or (row.contype == "n" and row.conrelid) for row in found)
+    return any(
+        row.conperiod
+        or not row.conenforced
+        or (row.contype == "n" and row.conrelid)
+        or (row.contype == "f" and not row.convalidated and relation(session, row.conrelid).kind == "p")
+        for row in found
+    )
 
 
 def _definitions(session: Session) -> Iterator[str]:
