@@ -138,6 +138,19 @@ def test_a_dump_of_what_a_dump_made_is_the_same(sessions: list[Session], made: t
     assert dumped(second) == script
 
 
+def test_a_partitioned_table_is_not_unlogged_in_18(sessions: list[Session]) -> None:
+    """Its partitions stay so."""
+    first, second = sessions
+    list(run(first, "CREATE UNLOGGED TABLE p (a int) PARTITION BY LIST (a)"))
+    list(run(first, "CREATE UNLOGGED TABLE p1 PARTITION OF p FOR VALUES IN (1)"))
+    assert dumped(first).count("UNLOGGED") == 2
+    for session in sessions:
+        list(run(session, "SET pgrepl.postgres_version = 18"))
+    list(run(second, dumped(first)))
+    assert dumped(second) == dumped(first)
+    assert "CREATE UNLOGGED TABLE public.p1 (" in dumped(second)
+
+
 def test_a_dump_asks_nothing_of_the_search_path(sessions: list[Session]) -> None:
     first, second = sessions
     made = """
