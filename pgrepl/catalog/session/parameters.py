@@ -47,6 +47,7 @@ NO_RESET_ALL = NO_RESET | {"is_superuser", "role", "session_authorization"}
 SUPERUSER_ONLY = frozenset(
     {"primary_conninfo", "session_preload_libraries", "data_directory", "config_file", "hba_file", "ident_file"}
 )
+_OCTAL = frozenset({"data_directory_mode", "unix_socket_permissions"})
 NO_EFFECT = "Accepted for scripts made for PostgreSQL; changes nothing here."
 
 MEMORY = {"B": 1.0, "kB": 1024.0, "MB": 1024.0**2, "GB": 1024.0**3, "TB": 1024.0**4}
@@ -122,11 +123,16 @@ def show(parameter: Parameter, value: Value) -> str:
     if parameter.vartype in ("integer", "real") and parameter.unit is not None and isinstance(value, (int, float)):
         if value > 0:
             return _with_unit(value, parameter.unit)
-    return raw(parameter, value)
+    return setting(parameter, value)
+
+
+def setting(parameter: Parameter, value: Value) -> str:
+    """The value as pg_settings.setting has it, without unit."""
+    return f"{value:04o}" if parameter.key in _OCTAL and isinstance(value, int) else raw(parameter, value)
 
 
 def raw(parameter: Parameter, value: Value) -> str:
-    """The value as pg_settings.setting has it, without unit."""
+    """The value as pg_settings has the one that RESET sets, and the limits."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, int):

@@ -29,6 +29,7 @@ class ToldColumn:
     generated: str  # s: STORED, v: VIRTUAL
     default: str | None  # or the expression of a generated column
     missing: str | None  # the value of rows that are older than the column
+    not_null: str | None = None  # the name of the constraint; earlier releases do not tell it
 
 
 @dataclass(frozen=True)
@@ -106,4 +107,4 @@ T = TypeVar("T", ToldTable, ToldColumn, ToldEnum)
 
 def _made(cls: type[T], content: Mapping[str, Any]) -> T:
     """What a later release tells besides is left out."""
-    return cls(**{name: content[name] for name in cls.__dataclass_fields__})
+    return cls(**{name: content[name] for name in cls.__dataclass_fields__ if name in content})

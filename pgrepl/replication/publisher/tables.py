@@ -66,7 +66,7 @@ class RemoteAttribute:
     dropped: bool = False
     missing: str | None = None  # the value of rows that are older than the column
     types: tuple[RemoteType, ...] = ()  # those that `here` needs, in the order in which they are made
-    generated: bool = False
+    generated: str = ""  # the expression of a generated column
 
 
 @frozen

@@ -31,11 +31,12 @@ from pgrepl.shell.connection import (
     is_conninfo,
 )
 from pgrepl.sql.keywords import quote_qualified
-from pgrepl.statements.definitions.changes import KINDS, changes, definitions, leave_out, made_by, what_matters
+from pgrepl.statements.definitions.changes import KINDS, changes, definitions, leave_out, what_matters
 from pgrepl.statements.definitions.declared import Declaring, Naming, in_some_order, seed
 from pgrepl.statements.run import run as run_statements
 
 if TYPE_CHECKING:
+    from pgrepl.replication.publisher.postgres.types import ServerStatement
     from pgrepl.shell.connection import Connection
     from pgrepl.statements.definitions.changes import Changes, Definitions
 
@@ -199,7 +200,7 @@ class _Side:
         self.catalog: str | None = os.path.abspath(catalog) if "://" not in catalog else catalog
         self.database = database
         self.conninfo = text
-        self.unread: list[tuple[str, str]] = []  # a server's statements that cannot be run here (definition_statements)
+        self.unread: list[ServerStatement] = []  # a server's, that cannot be run here
         if is_conninfo(text):
             if _is_server(text):
                 self.catalog = None
@@ -238,7 +239,7 @@ def _is_server(conninfo: str) -> bool:
     return not first.is_local or bool(options.get("port"))
 
 
-def _of_server(conninfo: str, kinds: set[str]) -> tuple[Definitions, list[tuple[str, str]]]:
+def _of_server(conninfo: str, kinds: set[str]) -> tuple[Definitions, list[ServerStatement]]:
     """The definitions of a server's database, made in an empty catalog, and the statements that cannot be run here:
     what they make is not compared."""
     from pgrepl.replication.publisher.postgres.schema import definition_statements
@@ -254,12 +255,11 @@ def _of_server(conninfo: str, kinds: set[str]) -> tuple[Definitions, list[tuple[
     finally:
         link.close()
     with rehearsal(None, "postgres", DEFAULT_USER) as target, _quiet(target) as here:
-        failed = in_some_order(statements, lambda each: list(run_statements(here.session, each[1])))
-        made = [made_by(*statement) for statement, _ in failed]
-        lost = {name for _, name, part in made if not part}
-        for ((what, _), problem), (_, name, part) in zip(failed, made, strict=True):
-            if not part or name not in lost:
-                sys.stderr.write(f"pgrepl: warning: not compared: {what}: {problem.message}\n")
+        failed = in_some_order(statements, lambda each: list(run_statements(here.session, each.text)))
+        lost = {statement.of for statement, _ in failed if not statement.part}
+        for statement, problem in failed:
+            if not statement.part or statement.of not in lost:
+                sys.stderr.write(f"pgrepl: warning: not compared: {statement.what}: {problem.message}\n")
         with reading(here.session):
             return definitions(here.session, kinds), [statement for statement, _ in failed]
 

@@ -139,6 +139,7 @@ def _table(session: Session, found: Relation) -> dict[str, Any]:
                 "nullable": not c.notnull,
                 "default": default_text(session, found.oid, c.num) if c.has_default else None,
                 "generated": bool(c.generated),
+                "generated_as": {"s": "stored", "v": "virtual"}.get(c.generated),
                 "identity": {"a": "always", "d": "by default"}.get(c.identity),
             }
             for c in found.columns

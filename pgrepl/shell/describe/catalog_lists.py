@@ -20,6 +20,7 @@ from pgrepl.shell.describe.listing import (
     read_pattern,
     read_type_pattern,
     session_of,
+    where_clause,
 )
 from pgrepl.shell.shell import quote_literal
 from pgrepl.sql.nodes import SelectStmt
@@ -62,10 +63,6 @@ def _test(column: str, part: PatternPart) -> str:
     return f"{column} OPERATOR(pg_catalog.~) {quote_literal(part.regex).lstrip()} COLLATE pg_catalog.default"
 
 
-def _where(conditions: Sequence[str]) -> str:
-    return "\nWHERE " + "\n  AND ".join(conditions) if conditions else ""
-
-
 def _usual(pattern: NamePattern | None, system: bool) -> list[str]:
     return [] if system or pattern is not None else list(_NO_SYSTEM)
 
@@ -88,7 +85,7 @@ def _descriptions(pattern: NamePattern | None, verbose: bool, system: bool) -> s
         return (
             f"  SELECT o.oid as oid, o.tableoid as tableoid, n.nspname as nspname,\n"
             f"  CAST({name} AS pg_catalog.text) as name, CAST('{kind}' AS pg_catalog.text) as object\n"
-            f"  FROM pg_catalog.{of} o\n{joins}{_where(conditions)}"
+            f"  FROM pg_catalog.{of} o\n{joins}{where_clause(conditions)}"
         )
 
     schema = "\n    LEFT JOIN pg_catalog.pg_namespace n ON n.oid = "
@@ -147,7 +144,7 @@ def _operators(
         "FROM pg_catalog.pg_operator o\n     LEFT JOIN pg_catalog.pg_namespace n ON n.oid = o.oprnamespace"
         + ("\n     LEFT JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode" if verbose and leakproof else "")
         + joins
-        + _where(conditions)
+        + where_clause(conditions)
         + "\nORDER BY 1, 2, 3, 4;"
     )
 
@@ -199,7 +196,7 @@ def _partitioned(kinds: str, pattern: NamePattern | None, verbose: bool) -> tupl
         + ("\n     LEFT JOIN pg_catalog.pg_class c2 ON i.indrelid = c2.oid" if indexes else "")
         + ("\n     LEFT JOIN pg_catalog.pg_inherits inh ON c.oid = inh.inhrelid" if nested else "")
         + (_PARTITION_SIZES if verbose else "")
-        + _where(conditions)
+        + where_clause(conditions)
         + f"\nORDER BY {', '.join([*order, chr(34) + 'Name' + chr(34)])};"
     )
     return f"List of partitioned {title}", query
@@ -317,7 +314,7 @@ def _query(name: str, conditions: Sequence[str] = (), found: str = "", *, marks:
     """A query of lists.sql, of the lines with these marks."""
     options = query_text(_FILE, "options")
     lines = re.sub(r"\{options (\w+)\}", lambda of: options.replace("{of}", of[1]), query_text(_FILE, name, marks))
-    where = f"{_where(conditions)[1:]}\n" if conditions else ""
+    where = f"{where_clause(conditions)[1:]}\n" if conditions else ""
     joined = "".join(f"  AND {condition}\n" for condition in conditions)
     return lines.replace("{where}", where).replace("{and}", joined).replace("{found}", found)
 

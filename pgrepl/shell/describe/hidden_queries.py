@@ -5,11 +5,12 @@ The describe commands themselves use the catalog's look-ups; the queries are for
 
 from __future__ import annotations
 
-from pgrepl.shell.describe.listing import BadPattern, PatternPart, parse_pattern, query_text
+from pgrepl.shell.describe.listing import BadPattern, PatternPart, parse_pattern, query_text, where_clause
 from pgrepl.shell.describe.publications import COLUMNS, FLAGS, MORE
 from pgrepl.shell.shell import quote_literal
 
 _KINDS = {"t": "'r', 'p'", "v": "'v'", "m": "'m'", "i": "'i', 'I'", "s": "'S'", "E": "'f'"}
+_INDENT = " " * 6
 _NO_SYSTEM = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_toast'"
 
 
@@ -36,10 +37,6 @@ def _matches(column: str, part: PatternPart) -> str:
     return f"{column} ~ {quote_literal(part.regex).lstrip()}"
 
 
-def _where(conditions: list[str]) -> str:
-    return "\nWHERE " + "\n      AND ".join(conditions) if conditions else ""
-
-
 def _named(column: str, text: str | None) -> list[str]:
     pattern = parse_pattern(text, qualified=False, database="")
     return [] if pattern is None else [_matches(column, pattern.name)]
@@ -58,7 +55,7 @@ def _relation_named(text: str | None) -> list[str]:
 
 
 def _query(name: str, conditions: list[str]) -> str:
-    return query_text("hidden.sql", name).replace("{where}", _where(conditions))
+    return query_text("hidden.sql", name).replace("{where}", where_clause(conditions, _INDENT))
 
 
 _HERE = "subdbid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())"
@@ -79,12 +76,14 @@ def _listed(start: str, columns: list[tuple[str, str]]) -> str:
 def _of(kind: str, text: str | None, verbose: bool, system: bool) -> str | None:
     if kind == "Rp":
         columns = _listed("SELECT", [("Name", "pubname"), *((header, column) for header, column, _ in FLAGS)])
-        publications = f"{columns}\nFROM pg_catalog.pg_publication" + _where(_named("pubname", text)) + "\nORDER BY 1;"
+        publications = f"{columns}\nFROM pg_catalog.pg_publication"
+        publications += where_clause(_named("pubname", text), _INDENT) + "\nORDER BY 1;"
         return publications + (f"\n\n{_query('members', _named('p.pubname', text))}" if verbose else "")
     if kind == "Rs":
         columns = _listed("SELECT", [(header, column) for header, column, _ in COLUMNS])
         columns += ",\n" + _listed(" ", [(header, column) for header, column, _ in MORE]) if verbose else ""
-        return f"{columns}\nFROM pg_catalog.pg_subscription{_where([_HERE, *_named('subname', text)])}\nORDER BY 1;"
+        where = where_clause([_HERE, *_named("subname", text)], _INDENT)
+        return f"{columns}\nFROM pg_catalog.pg_subscription{where}\nORDER BY 1;"
     if kind == "p":
         usual = ["n.nspname NOT IN ('pg_catalog', 'information_schema')"] if text is None and not system else []
         return _query("p", ["c.relkind IN ('r', 'v', 'm', 'S', 'f', 'p')", *usual, *_relation_named(text)])

@@ -271,6 +271,10 @@ def query_text(file: str, name: str, marks: str = " ") -> str:
     return "\n".join(line[1:] for line in _paragraphs(file)[name].split("\n") if line[0] in marks)
 
 
+def where_clause(conditions: Sequence[str], indent: str = "  ") -> str:
+    return "\nWHERE " + f"\n{indent}AND ".join(conditions) if conditions else ""
+
+
 @cache
 def _paragraphs(file: str) -> dict[str, str]:
     """A file's paragraphs by the names before them."""

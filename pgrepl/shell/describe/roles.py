@@ -233,7 +233,7 @@ def list_parameters(shell: Shell, text: str | None, verbose: bool) -> bool:
                 continue
         elif (
             settings.source(parameter.name) == "default"
-            or parameters.raw(parameter, settings.value(parameter.name)) == parameter.boot
+            or parameters.setting(parameter, settings.value(parameter.name)) == parameter.boot
         ):
             continue
         cells: list[str | None] = [parameter.name, settings.get(parameter.name)]

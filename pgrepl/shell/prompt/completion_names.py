@@ -115,12 +115,17 @@ def _relation(session: Session, name: str) -> Relation | None:
     return find_relation(session, RangeVar(given[-1], given[0] if len(given) == 2 else None), missing_ok=True)
 
 
+def _shown(found: Relation) -> list[str]:
+    """The columns that `*` stands for: a system catalog's without those that only a later release has."""
+    return [quote_identifier(column.name) for column in found.columns if column.expands]
+
+
 def _columns_of(session: Session, named: Named, inner: Sequence[Named], depth: int = 0) -> list[str]:
     """The columns of a table, of a query of WITH (one of `inner`), or of one in FROM."""
     query = named if named.query else next((each for each in inner if plain(each.name) == plain(named.name)), None)
     if query is None or depth > _DEEPEST:
         found = _relation(session, named.name) if named.name else None
-        return [] if found is None else [quote_identifier(column.name) for column in found.columns]
+        return [] if found is None else _shown(found)
     if query.columns:
         return list(query.columns)
     known = [*with_queries(query.query), *[each for each in inner if each is not query]]
@@ -314,7 +319,7 @@ def _qualified_columns(session: Session, asked: Asked) -> list[str]:
     found = _relation(session, name) if point else None
     if found is None:
         return [f"{each}." for each in _relations("rvpmf")(session, asked) if not each.endswith(".")]
-    return [f"{name}.{quote_identifier(column.name)}" for column in found.columns]
+    return [f"{name}.{column}" for column in _shown(found)]
 
 
 def _channels(session: Session, asked: Asked) -> list[str]:

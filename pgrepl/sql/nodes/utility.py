@@ -236,6 +236,7 @@ class VacuumStmt(Statement):
     is_vacuum: bool  # False: ANALYZE
     options: tuple[DefElem, ...] = ()
     relations: tuple[tuple[RangeVar, tuple[str, ...]], ...] = ()
+    newer: int = -1  # where it has what only PostgreSQL 18 has: ONLY, or *
 
 
 @frozen

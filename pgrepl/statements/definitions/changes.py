@@ -59,6 +59,7 @@ from pgrepl.statements.definitions.shared import KIND as DEFAULT_PRIVILEGES
 from pgrepl.statements.definitions.shared import default_privilege_definitions, role_definitions
 
 if TYPE_CHECKING:
+    from pgrepl.replication.publisher.postgres.types import ServerStatement
     from pgrepl.statements.definitions.definition import ColumnFacts
 
 VIEWS = ("view", "materialized view")
@@ -72,32 +73,12 @@ _DROP_ORDER = (
     ("sequence",), ("type",), ("collation",), ("schema",), ("role",),
 )  # fmt: skip
 # constraints that PostgreSQL 17 does not know, in statements that this room has written
+_NAME = r'(?:"(?:[^"]|"")*"|[^\s"])+'
 _NEWER = re.compile(
-    r"CONSTRAINT \S+ NOT NULL| NOT NULL NO INHERIT|CONSTRAINT \S+ (NO )?INHERIT;"
+    rf"CONSTRAINT {_NAME} NOT NULL| NOT NULL NO INHERIT|CONSTRAINT {_NAME} (NO )?INHERIT;"
     r"| NOT ENFORCED| WITHOUT OVERLAPS\)|, PERIOD "
+    rf"|^ALTER TABLE (?!ONLY ){_NAME} ADD CONSTRAINT {_NAME} FOREIGN KEY .* NOT VALID;"  # of a partitioned table
 )
-# statements that make an object, or a part of one: a fact, or a column
-_MADE = re.compile(
-    r"CREATE (?:OR REPLACE |UNLOGGED )?"
-    r"(TABLE|VIEW|MATERIALIZED VIEW|FUNCTION|PROCEDURE|SEQUENCE|TYPE|DOMAIN|SCHEMA|PUBLICATION) "
-)
-_KIND_OF = {"function": "routine", "procedure": "routine", "domain": "type"}
-_OF, _PART = (rf'(?P<{name}>(?:"(?:[^"]|"")*"|[^\s"])+)' for name in ("of", "part"))
-_PARTS = [
-    (re.compile(pattern, re.DOTALL), part)
-    for pattern, part in (
-        (rf"ALTER (?:TABLE|DOMAIN) (?:ONLY )?{_OF} ADD CONSTRAINT {_PART} ", r"constraint \g<part>"),
-        (rf"ALTER TABLE (?:ONLY )?{_OF} ALTER COLUMN {_PART} ", r"column \g<part>"),
-        (rf"ALTER TABLE (?:ONLY )?{_OF} REPLICA IDENTITY ", "replica identity"),
-        (rf"ALTER TABLE ONLY \S.* ATTACH PARTITION {_OF} (?:FOR VALUES|DEFAULT)", "partition"),
-        (rf"ALTER TABLE {_OF} (?:DIS|EN)ABLE (?:ALWAYS |REPLICA )?TRIGGER {_PART};", r"trigger \g<part> enabled"),
-        (rf"CREATE (?:CONSTRAINT )?TRIGGER {_PART} .*? ON {_OF} ", r"trigger \g<part>"),
-        (rf"CREATE (?:UNIQUE )?INDEX {_PART} ON {_OF} ", r"index \g<part>"),
-        (rf"ALTER SEQUENCE {_OF} OWNED BY ", "owned by"),
-        (rf"ALTER DOMAIN {_OF} SET DEFAULT ", "default"),
-        (rf"ALTER PUBLICATION {_OF} ADD ", "members"),
-    )
-]
 _ROUTINES = ("CREATE FUNCTION", "CREATE PROCEDURE", "CREATE OR REPLACE FUNCTION", "CREATE OR REPLACE PROCEDURE")
 
 Definitions = dict[Key, Definition]
@@ -375,29 +356,14 @@ def _drop_statements(found: list[Definition]) -> Iterator[str]:
 Published = Mapping[str, Collection[str]]  # the columns of each table, by its qualified name
 
 
-def leave_out(unread: Iterable[tuple[str, str]], *sides: Definitions) -> None:
-    """Leave out what these statements would make, each with the name of what it is about."""
-    for what, statement in unread:
-        kind, name, part = made_by(what, statement)
+def leave_out(unread: Iterable[ServerStatement], *sides: Definitions) -> None:
+    """Leave out what these statements would make."""
+    for statement in unread:
         for side in sides:
-            for key in [key for key in side if key[1] == name and kind in ("", key[0])]:
+            for key in [key for key in side if key[1] == statement.of and statement.kind in ("", key[0])]:
                 each = side.pop(key)
-                if part:
-                    side[key] = _without(each, part)
-
-
-def made_by(what: str, statement: str) -> tuple[str, str, str]:
-    """What a statement about an object makes: the kind, if it makes it, the name, and the fact or the column, if it
-    makes a part of it."""
-    made = _MADE.match(statement)
-    if made is not None:
-        word = made[1].lower()
-        return _KIND_OF.get(word, word), what.removeprefix(f"{word} "), ""
-    for pattern, part in _PARTS:
-        found = pattern.match(statement)
-        if found is not None:
-            return "", found["of"], found.expand(part)
-    return "", what, ""
+                if statement.part:
+                    side[key] = _without(each, statement.part)
 
 
 def _without(whole: Definition, part: str) -> Definition:
@@ -482,7 +448,13 @@ def dump(
 def _has_newer_constraints(session: Session) -> bool:
     """Has the database constraints that PostgreSQL 17 does not know?"""
     found = rows(session, pg_constraint, datid=session.database_oid)
-    return any(row.conperiod or not row.conenforced or (row.contype == "n" and row.conrelid) for row in found)
+    return any(
+        row.conperiod
+        or not row.conenforced
+        or (row.contype == "n" and row.conrelid)
+        or (row.contype == "f" and not row.convalidated and relation(session, row.conrelid).kind == "p")
+        for row in found
+    )
 
 
 def _definitions(session: Session) -> Iterator[str]:

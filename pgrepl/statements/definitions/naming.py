@@ -180,6 +180,11 @@ def _identity_sequence(session: Session, table: Relation, column: Attribute) -> 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
+def is_unlogged(session: Session, table: Relation) -> bool:
+    """A partitioned table has been, before 18; it holds no rows."""
+    return table.persistence == "u" and (table.kind != "p" or session.settings.release < 18)
+
+
 def create_table(session: Session, table: Relation, above: Above) -> str:
     """A partition has all its columns and checks itself: it is attached later."""
     named = not_nulls(session, table.oid)
@@ -199,7 +204,7 @@ def create_table(session: Session, table: Relation, above: Above) -> str:
         if row.conislocal and row.convalidated and not is_printed(table, table.attributes[number - 1])
     ]
     parts += [f"CONSTRAINT {quote_identifier(row.conname)} {constraint_definition(session, row.oid)}" for row in checks]
-    unlogged = "UNLOGGED " if table.persistence == "u" else ""
+    unlogged = "UNLOGGED " if is_unlogged(session, table) else ""
     body = "".join(f"\n    {part}," for part in parts)[:-1]
     text = f"CREATE {unlogged}TABLE {qualified(table)} ({body}\n)"
     over = [] if table.is_partition else [qualified(relation(session, oid)) for oid in parents(session, table.oid)]

@@ -241,7 +241,7 @@ def _table(session: Session, found: Relation) -> Facts:
     yield "created", _dumped(Stage.CREATE, create_table(session, found, columns_above(session, found)))
     yield from _settings(session, found)
     yield "identity columns", _dumped(Stage.CREATE, *identities(session, found))
-    if found.persistence == "u":
+    if naming.is_unlogged(session, found):
         made, undone = (f"ALTER TABLE {name} SET {word};" for word in ("UNLOGGED", "LOGGED"))
         yield "persistence", Fact(Phase.ATTRIBUTES, (made,), (undone,), stage=Stage.NOWHERE)
     for parent in parents(session, found.oid):

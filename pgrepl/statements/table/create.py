@@ -78,13 +78,15 @@ def _define_table(session: Session, stmt: CreateStmt, clauses: Clauses) -> int:
     """Makes the table, its columns and constraints (DefineRelation)."""
     if stmt.on_commit is not None and clauses.persistence != "t":
         raise PgError("42P16", "ON COMMIT can only be used on temporary tables")
+    partitioned = stmt.partition_by is not None
+    if partitioned and clauses.persistence == "u" and session.settings.release >= 18:
+        raise PgError("0A000", "partitioned tables cannot be unlogged")
     parents: list[Relation] = []
     for name in clauses.parents:
         parent = find_relation(session, replace(name, location=-1))
         if parent in parents:
             raise PgError("42P07", f'relation "{parent.name}" would be inherited from more than once')
         parents.append(parent)
-    partitioned = stmt.partition_by is not None
     check_tablespace(stmt.tablespace, partitioned=partitioned)
     options = table_options(stmt.options, partitioned=partitioned)
     merger = Merger(session, clauses.persistence, is_partition=clauses.is_partition)

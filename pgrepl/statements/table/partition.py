@@ -126,7 +126,7 @@ def _clone_referencing(
     for row in _topmost(rows):
         columns = _columns(row)
         mapped = replace(columns, referencing=tuple(numbers[number] for number in columns.referencing))
-        if attach_existing_key(session, partition, row.oid, mapped):
+        if attach_existing_key(session, partition, row.oid, mapped, pending):
             continue
         pk_rel = relation(session, row.confrelid)
         spec = replace(_spec(session, partition, row, mapped.referencing, None), valid=bool(row.convalidated))

@@ -39,7 +39,7 @@ from pgrepl.query.result import Result
 from pgrepl.replication.publisher.slots import invalidate_idle
 from pgrepl.replication.wire.pgoutput import now
 from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
-from pgrepl.sql.location import get_boolean, get_int32, get_string
+from pgrepl.sql.location import get_boolean, get_int32, get_string, refuse_newer
 from pgrepl.sql.nodes import VacuumStmt
 from pgrepl.types import oids
 from pgrepl.types.text import write_text
@@ -69,6 +69,8 @@ class _Options:
 
 
 def vacuum(stmt: VacuumStmt, session: Session) -> Result:
+    if session.settings.release < 18:
+        refuse_newer(session.query, stmt.newer)
     options = _read(stmt)
     tag = "VACUUM" if stmt.is_vacuum else "ANALYZE"
     refuse_in_recovery(session, tag)
@@ -188,7 +190,10 @@ def _tables(session: Session, stmt: VacuumStmt, options: _Options) -> Iterator[R
             session.notice("WARNING", f'skipping "{found.name}" --- cannot {what}')
             continue
         _check_columns(found, columns)
-        for oid in inheritors(session, found.oid) if found.kind == "p" else [found.oid]:
+        if found.kind == "p" and not name.inh and options.is_vacuum:
+            session.notice("WARNING", f'VACUUM ONLY of partitioned table "{found.name}" has no effect')
+        goes_down = name.inh and (found.kind == "p" or session.settings.release >= 18)
+        for oid in inheritors(session, found.oid) if goes_down else [found.oid]:
             leaf = relation(session, oid)
             if leaf.kind in "rm" and not leaf.is_system and oid not in seen:
                 seen.add(oid)

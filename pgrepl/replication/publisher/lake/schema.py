@@ -24,7 +24,7 @@ from pgrepl.catalog.store.system import (
 )
 from pgrepl.catalog.store.tables import pg_constraint, pg_index, pg_type
 from pgrepl.expr.analyse import lookup
-from pgrepl.expr.catalog_trees import column_default
+from pgrepl.expr.catalog_trees import column_default, default_text
 from pgrepl.expr.evaluate.evaluate import evaluate
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.print.definitions import (
@@ -127,10 +127,10 @@ def attributes(session: Session, relid: int) -> tuple[RemoteAttribute, ...]:
     """All columns of a table, dropped ones included; empty: there is no such table."""
     found = relation_or_none(session, relid)
     with session.settings.during(QUALIFIED):
-        return () if found is None else tuple([_attribute(session, each) for each in found.attributes])
+        return () if found is None else tuple([_attribute(session, relid, each) for each in found.attributes])
 
 
-def _attribute(session: Session, column: Attribute) -> RemoteAttribute:
+def _attribute(session: Session, relid: int, column: Attribute) -> RemoteAttribute:
     here, _, types = ("", None, ()) if column.dropped else _taken(session, column)
     return RemoteAttribute(
         column.num,
@@ -141,7 +141,7 @@ def _attribute(session: Session, column: Attribute) -> RemoteAttribute:
         column.dropped,
         column.missing,
         types,
-        bool(column.generated),
+        (default_text(session, relid, column.num) or "") if column.generated else "",
     )
 
 

@@ -30,7 +30,9 @@ _TABLE = f"""json_build_object(
             'num', a.attnum, 'name', a.attname, 'type', a.atttypid::bigint, 'typmod', a.atttypmod,
             'type_name', format_type(a.atttypid, a.atttypmod),
             'notnull', a.attnotnull AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid
-                AND k.contype = 'n' AND k.conkey[1] = a.attnum AND NOT k.convalidated), 'generated', a.attgenerated,
+                AND k.contype = 'n' AND k.conkey[1] = a.attnum AND NOT k.convalidated), 'not_null', (SELECT k.conname
+                FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'n' AND k.conkey[1] = a.attnum),
+            'generated', a.attgenerated,
             'default', pg_get_expr(d.adbin, d.adrelid), 'missing', (a.attmissingval::text::text[])[1])
             ORDER BY a.attnum)
             FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum

@@ -6,10 +6,11 @@ of a domain that calls a function of the server's database is left out.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from pgrepl.ground.frozen import frozen
 from pgrepl.replication.publisher.postgres.link import Link
@@ -18,6 +19,17 @@ from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
 from pgrepl.types.oids import FIRST_USER_OID
 
 Address: TypeAlias = "tuple[str, int]"  # a system table and an OID
+
+
+class ServerStatement(NamedTuple):
+    """A statement that makes an object of a server's here, or a part of one: the fact or the column of its definition
+    (`pgrepl.statements.definitions`)."""
+
+    what: str
+    text: str
+    kind: str  # empty: any of that name
+    of: str
+    part: str = ""
 
 
 def of_users(catalog: str, oid: str) -> str:
@@ -29,23 +41,25 @@ def of_users(catalog: str, oid: str) -> str:
 
 
 _OPTIONS = "coalesce(' WITH (' || pg_catalog.array_to_string(c.reloptions, ', ') || ')', '')"
+_VIEW_KIND = "CASE c.relkind WHEN 'v' THEN 'view' ELSE 'materialized view' END"
 _VIEWS = (
-    "SELECT c.oid, n.nspname, CASE c.relkind WHEN 'v' THEN 'view ' ELSE 'materialized view ' END"
-    " || pg_catalog.format('%I.%I', n.nspname, c.relname), pg_catalog.format('CREATE %s %I.%I%s AS\n%s%s;',"
+    f"SELECT c.oid, n.nspname, pg_catalog.format('%s %I.%I', {_VIEW_KIND}, n.nspname, c.relname), {_VIEW_KIND},"
+    " pg_catalog.format('%I.%I', n.nspname, c.relname), '', pg_catalog.format('CREATE %s %I.%I%s AS\n%s%s',"
     f" CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'MATERIALIZED VIEW' END, n.nspname, c.relname, {_OPTIONS},"
     " pg_catalog.rtrim(pg_catalog.pg_get_viewdef(c.oid), ';'),"
     " CASE c.relkind WHEN 'm' THEN E'\\n  WITH NO DATA' ELSE '' END),"
-    " pg_catalog.array_to_string(ARRAY(SELECT pg_catalog.pg_get_indexdef(i.indexrelid) FROM pg_catalog.pg_index i"
-    " WHERE i.indrelid = c.oid ORDER BY i.indexrelid), E'\\n'), NULL"
+    " (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(pg_catalog.format('index %I', x.relname),"
+    " pg_catalog.pg_get_indexdef(x.oid)) ORDER BY x.oid) FROM pg_catalog.pg_index i"
+    " JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = c.oid), NULL"
     " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
     f" WHERE c.relkind IN ('v', 'm') AND {of_users('pg_class', 'c.oid')}"
     " ORDER BY c.oid"
 )
 _ROUTINES = (
     "SELECT p.oid, n.nspname, CASE p.prokind WHEN 'p' THEN 'procedure ' ELSE 'function ' END"
-    " || p.oid::pg_catalog.regprocedure::text,"
-    " CASE WHEN p.prokind IN ('f', 'p') THEN pg_catalog.rtrim(pg_catalog.pg_get_functiondef(p.oid), E'\\n') || ';' END,"
-    " '', CASE WHEN p.prokind NOT IN ('f', 'p') THEN 'it is no plain function'"
+    " || p.oid::pg_catalog.regprocedure::text, 'routine', p.oid::pg_catalog.regprocedure::text, '',"
+    " CASE WHEN p.prokind IN ('f', 'p') THEN pg_catalog.rtrim(pg_catalog.pg_get_functiondef(p.oid), E'\\n') END,"
+    " NULL, CASE WHEN p.prokind NOT IN ('f', 'p') THEN 'it is no plain function'"
     " WHEN l.lanname NOT IN ('sql', 'plpgsql') THEN 'its language is ' || l.lanname END"
     " FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
     " JOIN pg_catalog.pg_language l ON l.oid = p.prolang"
@@ -53,9 +67,11 @@ _ROUTINES = (
 )
 _TRIGGERS = (
     "SELECT t.oid, n.nspname, pg_catalog.format('trigger %I on %s', t.tgname, t.tgrelid::pg_catalog.regclass),"
-    " pg_catalog.pg_get_triggerdef(t.oid) || ';', CASE t.tgenabled WHEN 'O' THEN '' ELSE"
-    " pg_catalog.format('ALTER TABLE %s %s TRIGGER %I;', t.tgrelid::pg_catalog.regclass, CASE t.tgenabled"
-    " WHEN 'D' THEN 'DISABLE' WHEN 'A' THEN 'ENABLE ALWAYS' ELSE 'ENABLE REPLICA' END, t.tgname) END, NULL"
+    " '', t.tgrelid::pg_catalog.regclass::text, pg_catalog.format('trigger %I', t.tgname),"
+    " pg_catalog.pg_get_triggerdef(t.oid), CASE WHEN t.tgenabled <> 'O' THEN"
+    " pg_catalog.json_build_array(pg_catalog.json_build_array(pg_catalog.format('trigger %I enabled', t.tgname),"
+    " pg_catalog.format('ALTER TABLE %s %s TRIGGER %I', t.tgrelid::pg_catalog.regclass, CASE t.tgenabled"
+    " WHEN 'D' THEN 'DISABLE' WHEN 'A' THEN 'ENABLE ALWAYS' ELSE 'ENABLE REPLICA' END, t.tgname))) END, NULL"
     " FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid"
     " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE NOT t.tgisinternal AND t.tgparentid = 0"
     f" AND {of_users('pg_class', 'c.oid')} ORDER BY t.oid"
@@ -87,16 +103,19 @@ class Program:
     address: Address
     schema: str
     name: str  # with its kind
-    made: tuple[str, ...]  # the statements
+    made: tuple[ServerStatement, ...]
     refused: str | None  # why it cannot be made here, if that is known
 
 
 def programs(link: Link, kinds: Collection[str] = ("routine", "view", "trigger")) -> list[Program]:
     found = []
     for kind, catalog, query in _KINDS:
-        for oid, schema, name, made, more, refused in link.rows(query) if kind in kinds else ():
-            later = [f"{text.rstrip(';')};" for text in (more or "").splitlines()]
-            found.append(Program((catalog, int(oid or 0)), schema or "", name or "", (made or "", *later), refused))
+        for oid, schema, name, of_kind, of, part, text, more, refused in link.rows(query) if kind in kinds else ():
+            made = tuple(
+                ServerStatement(name or "", f"{each};", of_kind or "", of or "", of_it)
+                for of_it, each in ((part or "", text or ""), *json.loads(more or "[]"))
+            )
+            found.append(Program((catalog, int(oid or 0)), schema or "", name or "", made, refused))
     return found
 
 
@@ -181,6 +200,10 @@ class _Check:
     definition: str
     uses: str  # what it calls of the server's own
 
+    @property
+    def is_not_valid(self) -> bool:
+        return self.definition.endswith(" NOT VALID")
+
 
 @frozen
 class _Type:
@@ -234,16 +257,19 @@ class ServerTypes:
         found = [made for oid in self._types if self.is_made(oid, -1) for made in self._needed(oid)]
         return list(dict.fromkeys(found))
 
-    def left_out(self) -> Iterator[tuple[str, str]]:
-        """The defaults and constraints that domains lack, each with its name, as statements that can be run when the
-        functions are there."""
+    def left_out(self, *, not_valid: bool = False) -> Iterator[ServerStatement]:
+        """The defaults and constraints that domains lack, as statements that can be run when the functions are there.
+        `not_valid`: and the constraints that domains get behind CREATE DOMAIN."""
         for found in self._types.values():
             name = quote_qualified(found.schema, found.name)
             if found.default is not None and found.default_uses:
-                yield f"default of domain {name}", f"ALTER DOMAIN {name} SET DEFAULT {found.default};"
+                text = f"ALTER DOMAIN {name} SET DEFAULT {found.default};"
+                yield ServerStatement(f"default of domain {name}", text, "type", name, "default")
             for check in self._checks[found.oid]:
-                if check.uses:
-                    yield f"constraint {check.name} of domain {name}", _add_check(name, check)
+                if check.uses or (not_valid and check.is_not_valid):
+                    what = f"constraint {check.name} of domain {name}"
+                    part = f"constraint {quote_identifier(check.name)}"
+                    yield ServerStatement(what, _add_check(name, check), "type", name, part)
 
     def _needed(self, typoid: int) -> Iterator[RemoteType]:
         found = self._find(typoid)
@@ -274,7 +300,7 @@ class ServerTypes:
         for check in self._checks[found.oid]:
             if check.uses:
                 left.append(f"constraint {check.name} of domain {name} is not here: it uses {check.uses}")
-            elif check.definition.endswith(" NOT VALID"):
+            elif check.is_not_valid:
                 later.append(_add_check(name, check))
             else:
                 text += f"\n    CONSTRAINT {quote_identifier(check.name)} {check.definition}"

@@ -233,7 +233,7 @@ def _agreement(column: SentColumn, attribute: RemoteAttribute, known: Mapping[in
 
 def _is_never_sent(attribute: RemoteAttribute, before: KnownColumn | None) -> bool:
     """A generated column is sent only if it is published, and then it mostly has been before."""
-    return attribute.generated and (before is None or not before.is_sent)
+    return bool(attribute.generated) and (before is None or not before.is_sent)
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -244,6 +244,7 @@ class Followed:
     """The statements that the table here lacks, and what is known of the publisher's when they have run."""
 
     statements: tuple[str, ...]
+    computed: Mapping[str, Sequence[str]]  # instead of some of these: those that compute a column for older rows, too
     types: tuple[RemoteType, ...]  # those that the statements need
     known: KnownTable
     without_value: tuple[int, ...]  # the numbers of added columns whose values in older rows are not known
@@ -387,14 +388,14 @@ def followed(
     changes.rename([(before[each.num].name, each.name) for each in found if each.num in before])
     without_value = []
     for each in found:
-        missing = _missing(there.get(each.num))
-        if changes.add(each, missing) and missing is None and each.num in there:
+        missing, expression = _missing(there.get(each.num))
+        if changes.add(each, missing, expression) and missing is None and not expression and each.num in there:
             without_value.append(each.num)
     for each in found:
         changes.alter_type(before.get(each.num), each)
     types = tuple(dict.fromkeys(kind for each in changes.typed if each in there for kind in there[each].types))
     now = KnownTable(sent.relid, (*found, *kept), is_settled=True)
-    return Followed(tuple(changes.statements), types, now, tuple(without_value))
+    return Followed(tuple(changes.statements), changes.computed, types, now, tuple(without_value))
 
 
 def _numbered(known: KnownTable, present: Sequence[RemoteAttribute]) -> dict[int, KnownColumn]:
@@ -429,9 +430,10 @@ def _is_dropped(column: KnownColumn, there: Mapping[int, RemoteAttribute]) -> bo
     return bool(there) and (found is None or found.dropped)
 
 
-def _missing(attribute: RemoteAttribute | None) -> str | None:
-    """The value that a column has in the publisher's older rows, if that is known: not if they were rewritten since."""
-    return None if attribute is None or attribute.dropped else attribute.missing
+def _missing(attribute: RemoteAttribute | None) -> tuple[str | None, str]:
+    """The value that a column has in the publisher's older rows, if that is known: not if they were rewritten since.
+    Or the expression that gives it."""
+    return (None, "") if attribute is None or attribute.dropped else (attribute.missing, attribute.generated)
 
 
 class _Changes:
@@ -439,6 +441,7 @@ class _Changes:
 
     def __init__(self, table: Relation, name: str) -> None:
         self.statements: list[str] = []
+        self.computed: dict[str, list[str]] = {}
         self.typed: list[int] = []  # columns that are added, or get another type
         self._columns: dict[str, Attribute | None] = {column.name: column for column in table.columns}
         self._name = name
@@ -470,8 +473,9 @@ class _Changes:
             self._columns[free[1]] = self._columns.pop(free[0])
             self._alter(f"RENAME COLUMN {quote_identifier(free[0])} TO {quote_identifier(free[1])}")
 
-    def add(self, column: KnownColumn, missing: str | None) -> bool:
-        """Add a column if there is none of its name. A value for existing rows is a default for a moment."""
+    def add(self, column: KnownColumn, missing: str | None, expression: str) -> bool:
+        """Add a column if there is none of its name. A value for existing rows is a default for a moment, or their
+        expression."""
         if column.name in self._columns:
             return False
         name = quote_identifier(column.name)
@@ -479,6 +483,10 @@ class _Changes:
         self._alter(f"ADD COLUMN {name} {column.here}{default}")
         if default:
             self._alter(f"ALTER COLUMN {name} DROP DEFAULT")
+        elif expression:
+            added = self.statements[-1]
+            drop = f"ALTER TABLE {self._name} ALTER COLUMN {name} DROP EXPRESSION"
+            self.computed[added] = [f"{added} GENERATED ALWAYS AS ({expression}) STORED", drop]
         self._columns[column.name] = None
         self.typed.append(column.num)
         return True
@@ -520,8 +528,9 @@ def define(session: Session, subscription: tables.pg_subscription, statements: I
 
 def attempt(
     session: Session, subscription: tables.pg_subscription, groups: Iterable[Sequence[str]], log: ServerLog
-) -> None:
-    """Carry out groups of statements; a warning says which could not be."""
+) -> bool:
+    """Carry out groups of statements; a warning says which could not be. Could all be?"""
+    could = True
     for group in groups:
         session.transaction.begin_subtransaction()
         try:
@@ -531,8 +540,10 @@ def attempt(
             worker = f'logical replication worker for subscription "{subscription.subname}"'
             text = "; ".join(map(_on_one_line, group))
             log.warning(f"{worker} does not follow its publisher: {text}", detail=error.message)
+            could = False
         else:
             session.transaction.release_subtransaction()
+    return could
 
 
 def _on_one_line(statement: str) -> str:

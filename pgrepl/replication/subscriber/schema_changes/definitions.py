@@ -55,7 +55,10 @@ def attributes(
             (there.here, there.types) if there is not None and same else (type_here(each.type, each.typmod), ())
         )
         missing = older.get(each.num) if each.missing is None else each.missing
-        found.append(RemoteAttribute(each.num, each.name, each.type, each.typmod, here, False, missing, types))
+        generated = (each.default or "") if each.generated else ""
+        found.append(
+            RemoteAttribute(each.num, each.name, each.type, each.typmod, here, False, missing, types, generated)
+        )
     return tuple(found)
 
 
@@ -99,18 +102,22 @@ def besides_columns(
     now: Sequence[KnownColumn],
     told: ToldTable | None,
 ) -> Iterator[Group]:
-    """All else, when the columns are there. `told`: names the indexes, if it is known."""
+    """All else, when the columns are there. `told`: names the indexes and constraints, if it is known."""
     was = {each.num: each for each in before}
+    named = {} if told is None or session.settings.release < 18 else {each.num: each.not_null for each in told.columns}
     if not any(each.notnull is not None for each in before):
         return  # what was different before is not told from what is new
     yield from _drop_key(session, table, altered, before, now)
     for each in now:
-        yield from _column(altered, table.attribute(each.name), was.get(each.num), each)
+        yield from _column(altered, table.attribute(each.name), was.get(each.num), each, named.get(each.num))
     yield from _add_key(session, table, altered, before, now, None if told is None else told.key_name)
     yield from _identity(session, table, before, now, None if told is None else told.identity_name)
 
 
-def _column(altered: str, local: Attribute | None, was: KnownColumn | None, now: KnownColumn) -> Iterator[Group]:
+def _column(
+    altered: str, local: Attribute | None, was: KnownColumn | None, now: KnownColumn, not_null: str | None
+) -> Iterator[Group]:
+    """`not_null`: the name of that constraint, in sessions of 18."""
     name = quote_identifier(now.name)
     if was is not None and was.notnull is None:
         return
@@ -127,7 +134,10 @@ def _column(altered: str, local: Attribute | None, was: KnownColumn | None, now:
     if now.default != (None if was is None else was.default):
         yield [f"{alter} DROP DEFAULT" if now.default is None else f"{alter} SET DEFAULT {now.default}"]
     if bool(now.notnull) not in (was is not None and was.notnull, local.notnull):
-        yield [f"{alter} {'SET' if now.notnull else 'DROP'} NOT NULL"]
+        if now.notnull and not_null is not None:
+            yield [f"ALTER TABLE {altered} ADD CONSTRAINT {quote_identifier(not_null)} NOT NULL {name}"]
+        else:
+            yield [f"{alter} {'SET' if now.notnull else 'DROP'} NOT NULL"]
 
 
 def _places(columns: Sequence[KnownColumn], field: str) -> list[tuple[int, int]]:

@@ -351,9 +351,11 @@ class Following:
         known = known_table(self._session, self._subscription.oid, target.oid)
         numbers = {column.num for column in known.columns} if known is not None else set()
         for column in told.columns:
-            if column.num not in numbers and column.missing is None and column.default is not None:
+            if column.num in numbers or column.generated:
+                continue
+            if column.missing is None and column.default is not None:
                 value = self._publisher.catalog.older_value(told.oid, column.num, lsn)
-                if value is not None and not column.generated:
+                if value is not None:
                     self._older.setdefault(told.oid, {})[column.num] = value
 
     def _followed(self, sent: SentRelation) -> columns.Followed:
@@ -400,7 +402,10 @@ class Following:
         session = self._session
         with acting_for(session, self._subscription, partition_root(session, table)):
             define(session, self._subscription, missing_types(session, found.types), self._log)
-            define(session, self._subscription, found.statements, self._log)
+            for each in found.statements:
+                group = found.computed.get(each)
+                if group is None or not attempt(session, self._subscription, [group], self._log):
+                    define(session, self._subscription, [each], self._log)
 
     def _before_columns(self, table: Relation, before: KnownTable, now: KnownTable) -> None:
         altered = partition_root(self._session, table)

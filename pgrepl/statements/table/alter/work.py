@@ -225,7 +225,8 @@ _WORDS = {"p": "logged", "u": "unlogged"}
 
 def prepare_persistence(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     session = work.session
-    check_target(session, cmd.kind.value, rel, TABLE + SEQUENCE)
+    tables = TABLE if session.settings.release < 18 else "r"
+    check_target(session, cmd.kind.value, rel, tables + SEQUENCE)
     altered = work.entry(rel)
     if altered.persistence:
         raise PgError("0A000", "cannot change persistence setting twice")
