@@ -35,9 +35,9 @@ PUBLIC_SETS = ("10=arwdDxtm/10", "=rw/10")
 OWNER_ONLY = ("10=arwdDxtm/10",)
 _PUBLIC_COLUMN = ("=r/10",)
 _PRIVATE = frozenset(
-    "pg_authid pg_shadow pg_statistic pg_statistic_ext_data pg_largeobject pg_replication_origin_status pg_user_mapping "
-    "pg_hba_file_rules pg_file_settings pg_ident_file_mappings pg_backend_memory_contexts pg_shmem_allocations "
-    "pg_shmem_allocations_numa pg_aios pg_subscription pg_config".split()
+    "pg_authid pg_shadow pg_statistic pg_statistic_ext_data pg_largeobject pg_replication_origin_status "
+    "pg_user_mapping pg_hba_file_rules pg_file_settings pg_ident_file_mappings pg_backend_memory_contexts "
+    "pg_shmem_allocations pg_shmem_allocations_numa pg_aios pg_subscription pg_config".split()
 )
 _RELEASES = {4: ":0:19", 5: ":19", 6: ""}  # of a column, by the fields that are there
 _KEYS = {"pg_class": "oid", "pg_type": "oid", "pg_proc": "oid", "pg_attribute": "attrelid"}  # by their numbers of rows
