@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -84,6 +85,7 @@ def protocol_options(given: Given) -> ProtocolOptions:
     """Read and check the options of pgoutput (parse_output_parameters, pgoutput_startup). `streaming` allows large
     transactions to be sent before their end; the protocol leaves it to the publisher, and here none is."""
     seen: dict[str, str] = {}
+    version = 0
     flags = dict.fromkeys(("two_phase", "messages", "binary", "definitions"), False)
     publications: list[str] | None = None
     streaming = "f"
@@ -94,10 +96,12 @@ def protocol_options(given: Given) -> ProtocolOptions:
             raise PgError("42601", "conflicting or redundant options")
         seen[name] = value
         if name == "proto_version":
-            if not value.isascii() or not value.strip().isdigit():
+            parsed = _unsigned(value)
+            if parsed is None:
                 raise PgError("22023", "invalid proto_version")
-            if int(value) > 0xFFFF_FFFF:
+            if parsed > 0xFFFF_FFFF:
                 raise PgError("22023", f'proto_version "{value}" out of range')
+            version = parsed
         elif name == "publication_names":
             publications = split_identifiers(value)
             if publications is None:
@@ -112,9 +116,21 @@ def protocol_options(given: Given) -> ProtocolOptions:
     for required in ("proto_version", "publication_names"):
         if required not in seen:
             raise PgError("22023", f'option "{required}" missing')
-    _check_version(int(seen["proto_version"]), streaming, two_phase=flags["two_phase"])
+    _check_version(version, streaming, two_phase=flags["two_phase"])
     local_only = seen.get("origin", "any").lower() == "none"
     return ProtocolOptions(tuple(publications or ()), local_only, **flags)
+
+
+def _unsigned(text: str) -> int | None:
+    """The number that strtoul() reads: there may be blanks before it and a sign, and a negative one counts from the
+    end of 64 bits. None: it is no number, or has more than 64 bits."""
+    found = re.fullmatch(r"[ \t\n\v\f\r]*([+-]?)([0-9]*)", text)
+    if found is None or (not found[2] and text):
+        return None
+    number = int(found[2] or 0)
+    if number >= 2**64:
+        return None
+    return -number % 2**64 if found[1] == "-" else number
 
 
 def _check_version(version: int, streaming: str, *, two_phase: bool) -> None:

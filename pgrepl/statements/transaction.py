@@ -94,6 +94,8 @@ def _check(session: Session, gid: str) -> None:
         raise PgError(
             "0A000", "cannot PREPARE while holding both session-level and transaction-level locks on the same object"
         )
+    if session.origin is not None:
+        raise unsupported("PREPARE TRANSACTION in a session with a replication origin")
     if not transaction.can_keep_pending:
         raise unsupported("PREPARE TRANSACTION in a catalog on a PostgreSQL server")
 

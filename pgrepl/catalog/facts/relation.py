@@ -238,6 +238,7 @@ def _system_attribute(number: int, column: SystemColumn) -> Attribute:
         column.notnull,
         column.collation,
         storage=storage,
+        acl=column.acl,
         expands=not column.since,
     )
 

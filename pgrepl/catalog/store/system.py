@@ -85,6 +85,7 @@ class SystemColumn:
     notnull: bool = False
     collation: int = 0
     since: int = 0  # the release of PostgreSQL that brought it, if later than 17: it is found by its name only
+    acl: tuple[str, ...] | None = None
 
 
 @frozen

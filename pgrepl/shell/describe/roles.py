@@ -75,7 +75,7 @@ def list_default_privileges(shell: Shell, text: str | None) -> bool:
 def _column_acls(session: Session, found: Relation) -> str:
     lines = []
     for column in found.columns:
-        items = acl_text(session, column.acl)
+        items = acl_text(session, column.acl) if column.expands else None
         if items is not None:
             lines.append(f"{column.name}:\n  " + "\n  ".join(items))
     return "\n".join(lines)

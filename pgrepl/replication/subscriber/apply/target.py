@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.facts.relation import Attribute, Relation, find_relation
 from pgrepl.catalog.facts.relation_parts import identity_or_primary_key
 from pgrepl.catalog.facts.subscription import check_subscription_relkind
+from pgrepl.catalog.store.system import FIRST_NORMAL_OID
 from pgrepl.expr.analyse.casts import length_function
 from pgrepl.expr.catalog_trees import column_default
 from pgrepl.expr.evaluate.compiler import Compiled
@@ -161,7 +162,8 @@ class TargetTable:
     def _text_converter(self, place: int, local: Attribute, binary: bool) -> Convert | None:
         sent = self.sent.columns[place]
         style = self._session.text_style
-        if binary and sent.sent_as != local.type:
+        # a type of the server's users is not known here by its OID; a copy brings its values as text
+        if binary and sent.sent_as != local.type and sent.text_of < FIRST_NORMAL_OID:
             send, receive = sends(sent.sent_as), receives(local.type)
             if send is not None and receive is not None:
                 if sent.text_of:
