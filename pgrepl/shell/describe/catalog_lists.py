@@ -292,7 +292,8 @@ def _list(shell: Shell, kind: str, args: Sequence[str | None], verbose: bool, sy
     for number, (names, word) in enumerate(zip(columns, [*args, None], strict=False)):
         if number and word is None:
             continue
-        tests = _matches(read_pattern(shell, word, qualified=bool(names.schema)), names)
+        pattern = read_pattern(shell, word, qualified=bool(names.schema), dots=1 if kind == "L" else 0)
+        tests = _matches(pattern, names)
         conditions += [_query("Af of a type", tests)] if number and kind == "Af" else tests
     newer = session_of(shell).settings.release >= 18
     marks = (" +8" if newer else " +7") if verbose else (" -*" if newer else " -")

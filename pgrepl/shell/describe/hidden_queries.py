@@ -14,11 +14,8 @@ _INDENT = " " * 6
 _NO_SYSTEM = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_toast'"
 
 
-def hidden_query(command: str, text: str | None) -> str | None:
+def hidden_query(kind: str, text: str | None, verbose: bool, system: bool) -> str | None:
     """The query of a command with its pattern; None: the pattern is not valid, or catalog_lists shows the query."""
-    verbose, system = "+" in command, "S" in command
-    word = command.replace("+", "").replace("S", "")
-    kind = "databases" if word in ("l", "list") else "p" if word == "z" else word[1:]
     try:
         if kind == "" and text is not None:
             return _query("columns", ["a.attnum > 0", "NOT a.attisdropped", *_relation_named(text)])
@@ -37,8 +34,8 @@ def _matches(column: str, part: PatternPart) -> str:
     return f"{column} ~ {quote_literal(part.regex).lstrip()}"
 
 
-def _named(column: str, text: str | None) -> list[str]:
-    pattern = parse_pattern(text, qualified=False, database="")
+def _named(column: str, text: str | None, dots: int | None = 0) -> list[str]:
+    pattern = parse_pattern(text, qualified=False, dots=dots, database="")
     return [] if pattern is None else [_matches(column, pattern.name)]
 
 
@@ -96,7 +93,8 @@ def _of(kind: str, text: str | None, verbose: bool, system: bool) -> str | None:
         return None
     by_name, hidden = _BY_NAME[kind]
     hides = text is None and (kind == "config" or not system)
-    return _query("u" if kind == "g" else kind, (hidden if hides else []) + _named(by_name, text))
+    named = _named(by_name, text, dots=None if kind == "config" else 0)
+    return _query("u" if kind == "g" else kind, (hidden if hides else []) + named)
 
 
 _NO_PREDEFINED = ["r.rolname !~ '^pg_'"]

@@ -42,6 +42,10 @@ class PatternPart:
 
         return compile_regex(self.regex, "").matches(name)
 
+    def check(self) -> None:
+        if self.literal is None and not set("|+()[]{}\\").isdisjoint(self.regex[2:-2]):
+            self.matches("")
+
 
 @dataclass(frozen=True)
 class NamePattern:
@@ -54,9 +58,12 @@ class BadPattern(Exception):
     """A pattern that is not valid, with psql's message."""
 
 
-def parse_pattern(text: str | None, *, qualified: bool = False, dots: int = 0, database: str) -> NamePattern | None:
+def parse_pattern(
+    text: str | None, *, qualified: bool = False, dots: int | None = 0, database: str
+) -> NamePattern | None:
     """The pattern; None: there is no text. `qualified`: the objects have schemas. In a name that psql
-    does not split it allows fewer than `dots` dots; with as many it takes the name for one in another database.
+    does not split it allows fewer than `dots` dots; with as many it takes the name for one in another database. None:
+    it does not count them.
     """
     if text is None:
         return None
@@ -64,7 +71,8 @@ def parse_pattern(text: str | None, *, qualified: bool = False, dots: int = 0, d
         # libpq replaces bytes that are no character by these two, so that the server refuses the query
         raise PgError("22021", 'invalid byte sequence for encoding "UTF8": 0xc0 0x20')
     parts, found = _split(text, 3 if qualified else 1)
-    if found > (2 if qualified else dots):
+    most = 2 if qualified else dots
+    if most is not None and found > most:
         raise BadPattern(f"improper qualified name (too many dotted names): {text}")
     if (len(parts) == 3 and parts[0].literal != database) or (dots and found == dots):
         raise BadPattern(f"cross-database references are not implemented: {text}")
@@ -184,9 +192,17 @@ def session_of(shell: Shell) -> Session:
     return shell.connection.session
 
 
-def read_pattern(shell: Shell, text: str | None, *, qualified: bool = False, dots: int = 0) -> NamePattern | None:
-    """See parse_pattern."""
-    return parse_pattern(text, qualified=qualified, dots=dots, database=session_of(shell).database.name)
+def read_pattern(
+    shell: Shell, text: str | None, *, qualified: bool = False, dots: int | None = 0
+) -> NamePattern | None:
+    """See parse_pattern. A bad regular expression is an error even if there is nothing to compare with it, as it is for
+    PostgreSQL's planner."""
+    pattern = parse_pattern(text, qualified=qualified, dots=dots, database=session_of(shell).database.name)
+    if pattern is not None:
+        for part in (pattern.name, pattern.schema):
+            if part is not None:
+                part.check()
+    return pattern
 
 
 _SHORT_TYPES = {"decimal": "numeric", "float": "double precision", "int": "integer"}

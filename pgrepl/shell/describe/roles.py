@@ -222,7 +222,7 @@ def _no_settings(role: str | None, database: str | None) -> str:
 
 def list_parameters(shell: Shell, text: str | None, verbose: bool) -> bool:
     """List the parameters; without a pattern those that do not have their default."""
-    pattern = read_pattern(shell, text)
+    pattern = read_pattern(shell, text, dots=None)
     settings = session_of(shell).settings
     listed = []
     for parameter in sorted(parameters.all_parameters(), key=lambda p: p.name):
