@@ -10,25 +10,22 @@ from decimal import Decimal
 
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.program import refuse
-from pgrepl.expr.exchange.aggregates import aggregate_over, equal_key_of, sort_item_of
-from pgrepl.expr.exchange.compiler import NOT_CONSTANT, Compiler, Names, Statement
+from pgrepl.expr.exchange.aggregates import aggregate, equal_key, sort_item
+from pgrepl.expr.exchange.compiler import NOT_CONSTANT, Compiler
 from pgrepl.expr.exchange.sql import Sql, cast, form_type
 from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.builtin import proc_by_oid
 
 
-def over(
-    window: tree.Window, targets: Sequence[tree.Target], names: Names, statement: Statement, ranked: bool = False
-) -> str:
+def over(window: tree.Window, targets: Sequence[tree.Target], compiler: Compiler, *, ranked: bool = False) -> str:
     """The OVER clause: ` OVER (PARTITION BY … ORDER BY … ROWS …)`. Ranking functions (`ranked`) take no frame."""
-    compiler = Compiler(names, statement)
     by_resno = {target.resno: target.expr for target in targets}
     parts = []
     if window.partition:
-        keys = [equal_key_of(by_resno[key.resno], compiler) for key in window.partition]
+        keys = [equal_key(by_resno[key.resno], compiler) for key in window.partition]
         parts.append("PARTITION BY " + ", ".join(keys))
-    items = [sort_item_of(by_resno[key.resno], key, compiler) for key in window.order]
+    items = [sort_item(by_resno[key.resno], key, compiler) for key in window.order]
     if ranked or window.frame_mode == "ROWS":
         items = items or ["1"]  # Spark wants an order
     if items:
@@ -82,10 +79,9 @@ def is_ranked(node: tree.WindowFunc) -> bool:
     return not node.is_aggregate and proc is not None and proc.src in _RANKED
 
 
-def window_function(node: tree.WindowFunc, over: str, names: Names, statement: Statement) -> Sql:
-    compiler = Compiler(names, statement)
+def window_function(node: tree.WindowFunc, over: str, compiler: Compiler) -> Sql:
     if node.is_aggregate:
-        return aggregate_over(node, compiler, over)
+        return aggregate(node, compiler, over)
     proc = proc_by_oid(node.func)
     assert proc is not None
     made = {**_RANKED, **_FRAMED}.get(proc.src)

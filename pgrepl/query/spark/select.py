@@ -259,7 +259,7 @@ def _grouped(level: Level, clauses: _Clauses) -> _Clauses:
         known[expr] = Sql(f"{alias}.k{number}", kind)
     for number, aggregate in enumerate(aggregates(query), 1):
         inner = level.flat(aggregate)
-        value = expressions.aggregate(inner, level.names, level.job.statement)
+        value = expressions.aggregate(inner, level.compiler)
         text = value.text if value.special is None else expressions.to_form(value, aggregate.type, aggregate.typmod)
         items.append(f"{text} AS a{number}")
         of_nothing.append(items[-1])
@@ -320,6 +320,7 @@ class _Finished:
         self.level = level
         self.alias = alias
         self.columns = body.columns(alias)
+        self.compiler = expressions.over_columns(self.columns, level.job.statement)
         self.place = {t.resno: n for n, t in enumerate(level.query.targets, 1)}
         self.exprs = {t.resno: t.expr for t in level.query.targets}
 
@@ -327,11 +328,8 @@ class _Finished:
         expr = self.exprs[resno]
         return tree.Var(expr.type, typmod=expr.typmod, collation=expr.collation, attnum=self.place[resno])
 
-    def names(self, node: tree.Expr) -> Sql | None:
-        return self.columns[node.attnum] if isinstance(node, tree.Var) else None
-
     def key(self, group: SortGroup) -> str:
-        return expressions.equal_key(self.stand_in(group.resno), self.names, self.level.job.statement)
+        return expressions.equal_key(self.stand_in(group.resno), self.compiler)
 
     def is_plain(self, group: SortGroup) -> bool:
         """Whether Spark's equality of the values is PostgreSQL's."""
@@ -339,7 +337,7 @@ class _Finished:
 
     def sort_items(self, groups: Iterable[SortGroup]) -> Iterator[str]:
         for group in groups:
-            yield expressions.sort_item(self.stand_in(group.resno), group, self.names, self.level.job.statement)
+            yield expressions.sort_item(self.stand_in(group.resno), group, self.compiler)
 
 
 def _finish(level: Level, body: Text) -> Text:
