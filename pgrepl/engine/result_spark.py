@@ -119,10 +119,10 @@ def positions(places: DataFrame, column: str = "place") -> Positions:
     """The places in a column of a DataFrame, which is run once."""
     file, pos, row = (F.col(f"{column}.{part}") for part in ("file", "pos", "row"))
     with spark.pg_errors():
-        found = places.select(
+        answer = places.select(
             F.coalesce(file, F.lit(-1)).alias("file"), F.when(file.isNull(), row).otherwise(pos).alias("at")
         ).toArrow()
-    files, at = found["file"].to_numpy(), found["at"].to_numpy()
+    files, at = answer["file"].to_numpy(), answer["at"].to_numpy()
     order = np.argsort(files, kind="stable")
     present, starts = np.unique(files[order], return_index=True)
     parts = np.split(at[order], starts[1:]) if len(present) else []

@@ -224,19 +224,19 @@ def listed(folder: str) -> Iterator[tuple[str, timedelta]]:
     system, inside = file_system(folder.rstrip("/"))
     now = datetime.now(timezone.utc)
     with reading(folder):
-        found = system.get_file_info(fs.FileSelector(inside, recursive=True, allow_not_found=True))
-    for each in found:
-        if each.type is fs.FileType.File:
-            written = each.mtime or now
-            yield folder + each.path[len(inside.rstrip("/")) + 1 :], now - written
+        infos = system.get_file_info(fs.FileSelector(inside, recursive=True, allow_not_found=True))
+    for info in infos:
+        if info.type is fs.FileType.File:
+            written = info.mtime or now
+            yield folder + info.path[len(inside.rstrip("/")) + 1 :], now - written
 
 
 def folders_in(folder: str) -> list[str]:
     """The names of the folders in a folder."""
     system, inside = file_system(folder.rstrip("/"))
     with reading(folder):
-        found = system.get_file_info(fs.FileSelector(inside, allow_not_found=True))
-    return [each.base_name for each in found if each.type is fs.FileType.Directory]
+        infos = system.get_file_info(fs.FileSelector(inside, allow_not_found=True))
+    return [info.base_name for info in infos if info.type is fs.FileType.Directory]
 
 
 def size_of(path: str) -> int | None:

@@ -279,8 +279,8 @@ class DataFileWriter:
         }
         size, end = storage.read_footer(self.path)
         if self._by_footer:
-            found = of_footer(footers.footer(self.path), self.table)
-            statistics |= {column_id: found[column_id] for column_id in self._by_footer}
+            by_footer = of_footer(footers.footer(self.path), self.table)
+            statistics |= {column_id: by_footer[column_id] for column_id in self._by_footer}
         return NewFile(
             self.name,
             self._count,

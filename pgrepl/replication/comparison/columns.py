@@ -179,10 +179,10 @@ def row_hash_sql(
     columns: Sequence[HashedColumn], sent: Sequence[SentColumn], seed: int, identifier: Callable[[str], str]
 ) -> str:
     """The hash of a server's row."""
-    found = f"{seed}::int8"
+    expression = f"{seed}::int8"
     for column, there in zip(columns, sent, strict=True):
-        found = column.sql(identifier(there.name), there.sent_as, found)
-    return found
+        expression = column.sql(identifier(there.name), there.sent_as, expression)
+    return expression
 
 
 def row_hashes(
