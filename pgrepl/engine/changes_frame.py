@@ -299,7 +299,7 @@ def _at(dead: tuple[Numbers, Numbers] | None, positions: Numbers) -> Numbers:
     return deaths
 
 
-def _filled(array: Any, at: Numbers, otherwise: Numbers) -> Numbers:
+def _filled(array: pa.Array, at: Numbers, otherwise: Numbers) -> Numbers:
     """The values at some places, with `otherwise` for NULL."""
     if array.null_count == 0:
         whole: Numbers = array.to_numpy(zero_copy_only=False)

@@ -105,7 +105,7 @@ class _Maker:
         computed = column.computed
         self._computed = None if computed is None else computed.values(forms_of(source, computed.attnums), self._form)
 
-    def made(self, arrays: Columns, count: int) -> Any:
+    def made(self, arrays: Columns, count: int) -> pa.Array:
         column = self.column
         if self._computed is not None:
             array = self._computed(arrays, count)
@@ -119,7 +119,7 @@ class _Maker:
             raise PgError("22001", "value too long")
         return array
 
-    def _cast(self, array: pa.Array) -> Any:
+    def _cast(self, array: pa.Array) -> pa.Array:
         """The column in the target's storage type. A numeric that is kept as text has PostgreSQL's text."""
         if pa.types.is_decimal(array.type) and array.type.scale > PLAIN_SCALE and pa.types.is_string(self._kind):
             return plain_array(self._form.to_array(array.to_pylist()))

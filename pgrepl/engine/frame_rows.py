@@ -299,11 +299,11 @@ class _Arrival:
         return tuple(row)
 
 
-def _some(arrays: Arrays, rows: Any) -> Arrays:
+def _some(arrays: Arrays, rows: pa.Array) -> Arrays:
     return {number: array.take(rows) for number, array in arrays.items()}
 
 
-def _stored(array: pa.Array, kind: Any) -> Any:
+def _stored(array: pa.Array, kind: pa.DataType) -> pa.Array:
     array = plain_array(array)
     return array if array.type == kind else array.cast(kind)
 

@@ -19,6 +19,7 @@ from pgrepl.lake.read.part import ForeignRows, PlacedRows
 from pgrepl.types.lake.arrays import plain_array, storage_type
 
 if TYPE_CHECKING:
+    from pgrepl.engine.copy_rows import KernelCondition
     from pgrepl.lake.read.data_file import NewFile
     from pgrepl.lake.read.part import PartWatch
 
@@ -195,17 +196,14 @@ def _places(file_id: int | None, positions: Any, row_ids: Any) -> list[RowPlace 
     return [RowPlace(file_id, position, row_id) for position, row_id in zip(at, row_ids.tolist(), strict=True)]
 
 
-def _exact(asked: Any) -> Callable[[Sequence[Any]], Any] | None:
-    exact: Callable[[Sequence[Any]], Any] | None = None if asked is None else asked.exact()
-    return exact
+def _exact(condition: KernelCondition | None) -> Callable[[Sequence[Any]], Any] | None:
+    return None if condition is None else condition.exact()
 
 
 def _maker(part: CopyPart, column: KernelColumn) -> Callable[[Sequence[Any]], Any]:
     """A function from a row of the source to the column's value."""
     if column.computed is not None:
-        make = _exact(column.computed)
-        assert make is not None
-        return make
+        return column.computed.exact()
     if column.source:
         return itemgetter(column.source - 1)
     (value,) = part.target.column(column.attnum).form.from_array(column.value)

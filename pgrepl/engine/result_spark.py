@@ -25,7 +25,7 @@ from pgrepl.types.lake.forms import form
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pgrepl.expr.exchange import Statement
+    from pgrepl.expr.exchange import Sql, Statement
 
 _BATCH = 10_000
 
@@ -89,7 +89,7 @@ Row = tuple[Any, ...]
 ORDER = "__n"
 
 
-def column_names(node: Expr) -> Any:
+def column_names(node: Expr) -> Sql | None:
     """The names c{attnum} of a table's columns."""
     from pgrepl.expr.exchange import Sql
     from pgrepl.expr.exchange.sql import form_type

@@ -344,7 +344,7 @@ def _inlined_rows(rows: Sequence[inlined.InlinedRow], columns: Sequence[LakeColu
     return arrow_frame(pa.table(arrays, names=names), types)
 
 
-def storage_array(array: pa.Array) -> Any:
+def storage_array(array: pa.Array) -> pa.Array:
     """The array without an extension type of Arrow (uuid), which Spark does not know."""
     return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
 

@@ -81,12 +81,12 @@ def s3_region() -> str | None:
 
 
 @cache
-def _local_file_system() -> Any:
+def _local_file_system() -> fs.FileSystem:
     return fs.LocalFileSystem()
 
 
 @cache
-def _s3_file_system(endpoint: str | None, region: str | None) -> Any:
+def _s3_file_system(endpoint: str | None, region: str | None) -> fs.FileSystem:
     if endpoint is None:
         return fs.S3FileSystem(region=region)
     scheme, _, host = endpoint.rpartition("://")
@@ -94,7 +94,7 @@ def _s3_file_system(endpoint: str | None, region: str | None) -> Any:
 
 
 @cache
-def _file_system_at(root: str) -> Any:
+def _file_system_at(root: str) -> fs.FileSystem:
     return fs.FileSystem.from_uri(root)[0]
 
 
@@ -118,7 +118,7 @@ def reading(path: str) -> Iterator[None]:
         raise PgError("XX001", f'could not read file "{path}": {text}') from problem
 
 
-def open_input(path: str) -> Any:
+def open_input(path: str) -> pa.NativeFile:
     system, inside = file_system(path)
     local = local_path(path)
     if local is not None and not os.path.isfile(local) and os.path.exists(local):
@@ -177,7 +177,7 @@ def make_folder(location: str) -> None:
         _cannot_write(location, problem)
 
 
-def open_output(path: str) -> Any:
+def open_output(path: str) -> pa.NativeFile:
     """A stream to a new file, which only its owner can read."""
     system, inside = file_system(path)
     local = local_path(path)

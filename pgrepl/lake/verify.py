@@ -229,7 +229,7 @@ def said(problem: PgError) -> str:
     return problem.message if detail is None else f"{problem.message}: {detail}"
 
 
-def _items(array: pa.Array) -> Any:
+def _items(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     flat = [chunk.flatten() for chunk in chunks]
     return pa.chunked_array(flat, flat[0].type) if flat else array

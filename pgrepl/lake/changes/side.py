@@ -190,7 +190,7 @@ class Side:
             picked.append(pa.concat_arrays(cut) if cut else pa.array([], self._kind(column)))
         return picked
 
-    def _in_one_piece(self, column: LakeColumn) -> Any:
+    def _in_one_piece(self, column: LakeColumn) -> pa.Array:
         if column.column_id not in self._whole:
             arrays = self._read[column.column_id]
             self._whole[column.column_id] = pa.concat_arrays(arrays) if arrays else pa.array([], self._kind(column))

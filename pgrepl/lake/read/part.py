@@ -193,7 +193,7 @@ class SourceColumns(Protocol):
 PartRows = FileRows | CatalogRows | ForeignRows | SeriesRows
 
 
-def repeated(one: Any, count: int) -> Any:
+def repeated(one: pa.Array, count: int) -> pa.Array:
     """The value of an array of length one, `count` times."""
     return plain_array(one).take(pa.array(np.zeros(count, np.int32)))
 

@@ -124,12 +124,12 @@ def is_divisible(typoid: int) -> bool:
     return typoid in _KEYS
 
 
-def _array(values: Sequence[Any], typoid: int, form: Form) -> Any:
+def _array(values: Sequence[Any], typoid: int, form: Form) -> pa.Array:
     """Whole numbers may be larger than those of the column here."""
     return pa.array(values, pa.int64()) if typoid in oids.INTEGERS else plain_array(form.to_array(values))
 
 
-def _ordered(columns: Sequence[Any]) -> Any:
+def _ordered(columns: Sequence[pa.Array]) -> npt.NDArray[Any]:
     """The keys as numbers, or as bytes that are ordered like them."""
     numbers = [_number(column) for column in columns]
     if len(numbers) == 1 and numbers[0].dtype == np.int64:
@@ -144,7 +144,7 @@ def _ordered(columns: Sequence[Any]) -> Any:
     return joined.view(f"S{joined.shape[1]}").ravel()
 
 
-def _number(column: Any) -> Any:
+def _number(column: pa.Array) -> npt.NDArray[Any]:
     """Whole numbers; of a UUID its bytes."""
     if pa.types.is_fixed_size_binary(column.type):
         filled = column.fill_null(bytes(_UUID)) if column.null_count else column
@@ -153,7 +153,8 @@ def _number(column: Any) -> Any:
     if pa.types.is_date32(column.type):
         column = column.cast(pa.int32())
     column = column.cast(pa.int64())
-    return (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
+    numbers: Numbers = (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
+    return numbers
 
 
 class Digests:

@@ -48,8 +48,10 @@ from pgrepl.types.text import writer
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.engine.choice import Choice
+    from pgrepl.engine.copy_rows import KernelColumn
     from pgrepl.engine.run_kernels import KernelSource
     from pgrepl.lake.read.part import PartRows
+    from pgrepl.replication.comparison.pieces import Hashes
     from pgrepl.replication.publisher.tables import HashingServer, TableAtLsn
     from pgrepl.types.lake.arrays import Form
 
@@ -285,7 +287,7 @@ class _ReadSide:
     def stop(self) -> None:
         """Digests are computed where they are asked for."""
 
-    def _hashes(self, portion: Portion) -> Any:
+    def _hashes(self, portion: Portion) -> Hashes:
         return row_hashes(self.columns, portion.arrays, portion.forms, self._seed, portion.count, self._local.style)
 
     def _portions(self) -> Iterator[tuple[Portion, Callable[[Any], list[Texts]]]]:
@@ -368,7 +370,7 @@ class _Source:
         return list(zip(*columns, strict=True)) if columns else [()] * len(chosen)
 
 
-def _from(column: Any, source: int) -> Any:
+def _from(column: KernelColumn, source: int) -> KernelColumn:
     return replace(column, source=source, not_null=False)
 
 

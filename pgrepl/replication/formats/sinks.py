@@ -289,7 +289,7 @@ def _owner_of(path: Path) -> SinkOwner | None:
     return SinkOwner.read((_footer(path).metadata or {}).get(_OWNER, b""))
 
 
-def _footer(path: Path) -> Any:
+def _footer(path: Path) -> pq.FileMetaData:
     try:
         return pq.read_metadata(path)
     except (pa.ArrowException, OSError) as problem:

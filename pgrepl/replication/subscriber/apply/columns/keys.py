@@ -233,7 +233,7 @@ class Keys:
         places.enter(numbers, NOT_THERE, positions, row_ids)
 
 
-def _numbers(array: Any) -> Codes:
+def _numbers(array: pa.Array) -> Codes:
     numbers: Codes = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return numbers
 
