@@ -190,17 +190,17 @@ def decoded(
     session: Session, start: int, end: int, *, local_only: bool, two_phase_at: int | None = None
 ) -> Iterator[DecodedTransaction]:
     """The transactions that finish at `start` or later and before `end`, empty ones included."""
-    found, _ = read(session, start, end)
+    transactions, _ = read(session, start, end)
     known = _Tables(session)
-    changed = read_changes(session, [s for transaction in found for s in transaction.snapshots], known.has)
-    for transaction in found:
+    changed = read_changes(session, [s for transaction in transactions for s in transaction.snapshots], known.has)
+    for transaction in transactions:
         last, said = transaction.last, transaction.two_phase
         if local_only and last.origin:
             continue
         if not is_plain(transaction, two_phase_at, filters=True):
             yield from _in_phases(session, transaction, two_phase_at)
         elif transaction.is_of(session.database_oid, known.has) and (said is None or said.statements):
-            parts = [part for each in transaction.snapshots for part in _of_snapshot(session, each, changed, known)]
+            parts = [part for s in transaction.snapshots for part in _of_snapshot(session, s, changed, known)]
             yield DecodedTransaction(transaction.xid, transaction.first, last.id + 1, last.time, tuple(parts))
 
 
@@ -215,10 +215,10 @@ def _in_phases(
         if kind != PREPARE:
             yield DecodedTransaction(said.xid, last.id, last.id + 1, last.time, (), phase)
             continue
-        with prepared_changes(session, said, at_prepare=said.kind == PREPARE) as (there, found):
+        with prepared_changes(session, said, at_prepare=said.kind == PREPARE) as (there, snapshots):
             known = _Tables(there)
-            changed = read_changes(there, found, known.has)
-            parts = [part for member in found for part in _of_snapshot(there, member, changed, known)]
+            changed = read_changes(there, snapshots, known.has)
+            parts = [part for snapshot in snapshots for part in _of_snapshot(there, snapshot, changed, known)]
         parts = [replace(part, lsn=said.xid) for part in parts]
         yield DecodedTransaction(said.xid, said.xid, said.xid + 1, said.prepared_at, tuple(parts), phase)
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def redefined(session: Session, start: int, end: int) -> list[tuple[int, int, bool]]:
     """The snapshots from `start` on and before `end` that changed definitions, each with the OID of a table or an
     enum: (snapshot, OID, is it an enum?). Tables are of all databases."""
-    found = session.link.execute(sql.REDEFINED_BETWEEN, (start, end) * sql.REDEFINED_BETWEEN.count(">="))
-    return sorted({(int(snapshot), int(oid), bool(is_enum)) for snapshot, oid, is_enum in found if oid})
+    redefinitions = session.link.execute(sql.REDEFINED_BETWEEN, (start, end) * sql.REDEFINED_BETWEEN.count(">="))
+    return sorted({(int(snapshot), int(oid), bool(is_enum)) for snapshot, oid, is_enum in redefinitions if oid})
 
 
 def message(session: Session, names: Sequence[str], snapshot: int, oid: int, *, is_enum: bool) -> LogicalMessage | None:
@@ -67,7 +67,7 @@ def told_table(past: Session, oid: int, names: Sequence[str]) -> ToldTable | Non
     chosen = next((row for row in indexes(past, oid) if row.indisreplident), None)
     with past.settings.during(QUALIFIED):
         named = {number: row.conname for number, row in not_nulls(past, oid).items()}
-        columns = [_column(past, table, each, named.get(each.num)) for each in table.columns]
+        columns = [_column(past, table, column, named.get(column.num)) for column in table.columns]
     return ToldTable(
         oid,
         table.schema,

@@ -108,40 +108,40 @@ class Program:
 
 
 def programs(link: Link, kinds: Collection[str] = ("routine", "view", "trigger")) -> list[Program]:
-    found = []
+    listed = []
     for kind, catalog, query in _KINDS:
         for oid, schema, name, of_kind, of, part, text, more, refused in link.rows(query) if kind in kinds else ():
             made = tuple(
                 ServerStatement(name or "", f"{each};", of_kind or "", of or "", of_it)
                 for of_it, each in ((part or "", text or ""), *json.loads(more or "[]"))
             )
-            found.append(Program((catalog, int(oid or 0)), schema or "", name or "", made, refused))
-    return found
+            listed.append(Program((catalog, int(oid or 0)), schema or "", name or "", made, refused))
+    return listed
 
 
-def in_order(link: Link, found: Collection[Program], there: Collection[Address]) -> Iterator[Program]:
+def in_order(link: Link, listed: Collection[Program], there: Collection[Address]) -> Iterator[Program]:
     """Each after what it needs; `there`: what exists besides. What needs something else is refused."""
     needs: dict[Address, dict[Address, str]] = defaultdict(dict)
     for catalog, oid, needed_catalog, needed, name in link.rows(_NEEDS):
         needs[catalog or "", int(oid or 0)][needed_catalog or "", int(needed or 0)] = name or ""
-    waiting = {each.address: each for each in found}
+    waiting = {program.address: program for program in listed}
     done = set(there)
 
-    def place(each: Program) -> Iterator[Program]:
-        if waiting.pop(each.address, None) is None:
+    def place(program: Program) -> Iterator[Program]:
+        if waiting.pop(program.address, None) is None:
             return
-        refused = each.refused
-        for address, name in needs[each.address].items():
+        refused = program.refused
+        for address, name in needs[program.address].items():
             if address in waiting:
                 yield from place(waiting[address])
-            if address not in done and address != each.address and refused is None:
+            if address not in done and address != program.address and refused is None:
                 refused = f"it needs {name}"
         if refused is None:
-            done.add(each.address)
-        yield replace(each, refused=refused)
+            done.add(program.address)
+        yield replace(program, refused=refused)
 
-    for each in found:
-        yield from place(each)
+    for program in listed:
+        yield from place(program)
 
 
 # --- types ------------------------------------------------------------------------------------------------------------
@@ -240,12 +240,12 @@ class ServerTypes:
 
     def is_made(self, typoid: int, typmod: int) -> bool:
         """Can a column here have the type: is it here, or can it be made?"""
-        found = self._find(typoid)
-        if found is None:
+        pg_type = self._find(typoid)
+        if pg_type is None:
             return is_here(typoid, typmod)
-        if found.element:
-            return self._find(found.element) is not None and self.is_made(found.element, -1)
-        return found.kind != "d" or self.is_made(found.base, found.base_typmod)
+        if pg_type.element:
+            return self._find(pg_type.element) is not None and self.is_made(pg_type.element, -1)
+        return pg_type.kind != "d" or self.is_made(pg_type.base, pg_type.base_typmod)
 
     def needed(self, typoid: int) -> tuple[RemoteType, ...]:
         """The types that have to be made for a type that can be made, in order."""
@@ -254,69 +254,69 @@ class ServerTypes:
     def all(self) -> list[RemoteType]:
         """All that can be made, in order."""
         self._ask()
-        found = [made for oid in self._types if self.is_made(oid, -1) for made in self._needed(oid)]
-        return list(dict.fromkeys(found))
+        types = [one for oid in self._types if self.is_made(oid, -1) for one in self._needed(oid)]
+        return list(dict.fromkeys(types))
 
     def left_out(self, *, not_valid: bool = False) -> Iterator[ServerStatement]:
         """The defaults and constraints that domains lack, as statements that can be run when the functions are there.
         `not_valid`: and the constraints that domains get behind CREATE DOMAIN."""
-        for found in self._types.values():
-            name = quote_qualified(found.schema, found.name)
-            if found.default is not None and found.default_uses:
-                text = f"ALTER DOMAIN {name} SET DEFAULT {found.default};"
+        for pg_type in self._types.values():
+            name = quote_qualified(pg_type.schema, pg_type.name)
+            if pg_type.default is not None and pg_type.default_uses:
+                text = f"ALTER DOMAIN {name} SET DEFAULT {pg_type.default};"
                 yield ServerStatement(f"default of domain {name}", text, "type", name, "default")
-            for check in self._checks[found.oid]:
+            for check in self._checks[pg_type.oid]:
                 if check.uses or (not_valid and check.is_not_valid):
                     what = f"constraint {check.name} of domain {name}"
                     part = f"constraint {quote_identifier(check.name)}"
                     yield ServerStatement(what, _add_check(name, check), "type", name, part)
 
     def _needed(self, typoid: int) -> Iterator[RemoteType]:
-        found = self._find(typoid)
-        if found is None:
+        pg_type = self._find(typoid)
+        if pg_type is None:
             return
-        for part in (found.element, found.base, *(each.type for each in self._attributes[found.oid])):
+        for part in (pg_type.element, pg_type.base, *(attribute.type for attribute in self._attributes[pg_type.oid])):
             if part and self.is_made(part, -1):
                 yield from self._needed(part)
-        if not found.element:
-            yield self._made(found)
+        if not pg_type.element:
+            yield self._made(pg_type)
 
-    def _made(self, found: _Type) -> RemoteType:
-        name = quote_qualified(found.schema, found.name)
-        if found.kind == "e":
-            labels = ", ".join(map(quote_literal, self._labels[found.oid]))
-            return RemoteType(found.schema, found.name, (f"CREATE TYPE {name} AS ENUM ({labels});",))
-        if found.kind == "c":
-            return self._composite(found, name)
-        return self._domain(found, name)
+    def _made(self, pg_type: _Type) -> RemoteType:
+        name = quote_qualified(pg_type.schema, pg_type.name)
+        if pg_type.kind == "e":
+            labels = ", ".join(map(quote_literal, self._labels[pg_type.oid]))
+            return RemoteType(pg_type.schema, pg_type.name, (f"CREATE TYPE {name} AS ENUM ({labels});",))
+        if pg_type.kind == "c":
+            return self._composite(pg_type, name)
+        return self._domain(pg_type, name)
 
-    def _domain(self, found: _Type, name: str) -> RemoteType:
-        text = f"CREATE DOMAIN {name} AS {found.base_name}{found.collation}{' NOT NULL' if found.notnull else ''}"
+    def _domain(self, domain: _Type, name: str) -> RemoteType:
+        text = f"CREATE DOMAIN {name} AS {domain.base_name}{domain.collation}{' NOT NULL' if domain.notnull else ''}"
         left, later = [], []
-        if found.default is not None and found.default_uses:
-            left.append(f"the default of domain {name} is not here: it uses {found.default_uses}")
-        elif found.default is not None:
-            text += f" DEFAULT {found.default}"
-        for check in self._checks[found.oid]:
+        if domain.default is not None and domain.default_uses:
+            left.append(f"the default of domain {name} is not here: it uses {domain.default_uses}")
+        elif domain.default is not None:
+            text += f" DEFAULT {domain.default}"
+        for check in self._checks[domain.oid]:
             if check.uses:
                 left.append(f"constraint {check.name} of domain {name} is not here: it uses {check.uses}")
             elif check.is_not_valid:
                 later.append(_add_check(name, check))
             else:
                 text += f"\n    CONSTRAINT {quote_identifier(check.name)} {check.definition}"
-        return RemoteType(found.schema, found.name, (f"{text};", *later), tuple(left))
+        return RemoteType(domain.schema, domain.name, (f"{text};", *later), tuple(left))
 
-    def _composite(self, found: _Type, name: str) -> RemoteType:
+    def _composite(self, composite: _Type, name: str) -> RemoteType:
         lines, left = [], []
-        for each in self._attributes[found.oid]:
-            is_made = self.is_made(each.type, each.typmod)
+        for attribute in self._attributes[composite.oid]:
+            is_made = self.is_made(attribute.type, attribute.typmod)
             if not is_made:
-                shown = f"attribute {each.name} of type {name}"
-                left.append(f"{shown}: type {each.type_name} is not here: its values as text")
-            text = f"{each.type_name}{each.collation}" if is_made else "text"
-            lines.append(f"\n    {quote_identifier(each.name)} {text}")
-        made = f"CREATE TYPE {name} AS ({','.join(lines)}\n);"
-        return RemoteType(found.schema, found.name, (made,), tuple(left))
+                shown = f"attribute {attribute.name} of type {name}"
+                left.append(f"{shown}: type {attribute.type_name} is not here: its values as text")
+            text = f"{attribute.type_name}{attribute.collation}" if is_made else "text"
+            lines.append(f"\n    {quote_identifier(attribute.name)} {text}")
+        command = f"CREATE TYPE {name} AS ({','.join(lines)}\n);"
+        return RemoteType(composite.schema, composite.name, (command,), tuple(left))
 
     def _find(self, typoid: int) -> _Type | None:
         if typoid < FIRST_USER_OID:
