@@ -58,18 +58,18 @@ def _remove_type(session: Session, address: ObjectAddress) -> None:
 
 
 def _remove_relation(session: Session, oid: int) -> None:
-    found = relation(session, oid)
-    if found.kind in "rpm":
-        check_not_in_use(session, found, "DROP TABLE")
-    if found.kind in ("i", "I"):
+    rel = relation(session, oid)
+    if rel.kind in "rpm":
+        check_not_in_use(session, rel, "DROP TABLE")
+    if rel.kind in ("i", "I"):
         store.delete(session, tables.pg_index, indexrelid=oid)
-    if found.kind == "p":
+    if rel.kind == "p":
         store.delete(session, tables.pg_partitioned_table, partrelid=oid)
-    if found.is_partition and found.kind in ("r", "p"):
+    if rel.is_partition and rel.kind in ("r", "p"):
         _forget_default_partition(session, oid)
-    if found.kind == "S":
+    if rel.kind == "S":
         store.delete(session, tables.pg_sequence, seqrelid=oid)
-    if found.kind in ("r", "p"):
+    if rel.kind in ("r", "p"):
         forget_dropped_relation(session, oid)
     store.delete(session, tables.pg_inherits, inhrelid=oid)
     store.delete(session, tables.pg_attribute, attrelid=oid)
@@ -253,8 +253,8 @@ def temporary_name(session: Session) -> str:
 
 
 def _clear(session: Session, namespace: int) -> None:
-    found = store.rows(session, tables.pg_class, datid=session.database_oid, relnamespace=namespace)
-    addresses = [ObjectAddress(PG_CLASS, row.oid) for row in found]
+    relations = store.rows(session, tables.pg_class, datid=session.database_oid, relnamespace=namespace)
+    addresses = [ObjectAddress(PG_CLASS, row.oid) for row in relations]
     drop_objects(session, addresses, cascade=True, quietly=True)
 
 

@@ -234,13 +234,13 @@ def index_partitions(session: Session, rel: Relation, index: int, constraint: in
     for oid in partition_desc(session, rel.oid).oids:
         partition = relation(session, oid)
         numbers = attnum_map(partition, rel)
-        found = _matching(session, partition, parent, numbers, constraint)
-        if found is not None:
-            attach_index(session, found, parent, constraint)
-            invalid |= not found.valid
+        matching = _matching(session, partition, parent, numbers, constraint)
+        if matching is not None:
+            attach_index(session, matching, parent, constraint)
+            invalid |= not matching.valid
             continue
         spec, _ = cloned_spec(session, index, numbers)
-        made = define_index(
+        index_oid = define_index(
             session,
             oid,
             spec,
@@ -250,7 +250,7 @@ def index_partitions(session: Session, rel: Relation, index: int, constraint: in
             parent_constraint=constraint,
             unique=origin.unique,
         )
-        invalid |= not index_info(session, made).valid
+        invalid |= not index_info(session, index_oid).valid
     if invalid:
         store.update(session, pg_index, {"indexrelid": index}, indisvalid=False)
 

@@ -195,11 +195,11 @@ def _check_strategy(given: dict[str, DefElem]) -> None:
 
 
 def _locale(given: dict[str, DefElem], template: tables.pg_database) -> dict[str, str]:
-    found = {}
+    names = {}
     for column, option, category in (("datcollate", "lc_collate", "LC_COLLATE"), ("datctype", "lc_ctype", "LC_CTYPE")):
         chosen = given.get(option) or given.get("locale")
         if chosen is None:
-            found[column] = getattr(template, column)
+            names[column] = getattr(template, column)
             continue
         name = get_string(chosen)
         if name not in _LOCALES:
@@ -208,8 +208,8 @@ def _locale(given: dict[str, DefElem], template: tables.pg_database) -> dict[str
                 f'invalid {category} locale name: "{name}"',
                 hint="If the locale name is specific to ICU, use ICU_LOCALE.",
             )
-        found[column] = _LOCALES[name]
-    return found
+        names[column] = _LOCALES[name]
+    return names
 
 
 def _check_matches_template(values: dict[str, Any], template: tables.pg_database) -> None:

@@ -108,10 +108,10 @@ def _named(session: Session, name: RangeVar | None, *, missing_ok: bool) -> Rela
     assert name is not None
     if not missing_ok:
         return named_relation(session, name)
-    found = named_relation_or_none(session, name)
-    if found is None:
+    rel = named_relation_or_none(session, name)
+    if rel is None:
         session.notice("NOTICE", f'relation "{name.name}" does not exist, skipping')
-    return found
+    return rel
 
 
 # --- relations ----------------------------------------------------------------------------------------------------

@@ -48,17 +48,17 @@ if TYPE_CHECKING:
 
 def trigger_function(session: Session, name: tuple[str, ...]) -> int:
     """The OID of the function without parameters that has this name; it must return trigger."""
-    found = next((proc for proc in procs_named(Scope(session), name) if not proc.nargs and proc.kind == "f"), None)
+    function = next((proc for proc in procs_named(Scope(session), name) if not proc.nargs and proc.kind == "f"), None)
     written = ".".join(name)
-    if found is not None and is_user_routine(found.oid):
-        row = routine_row(session, found.oid)
+    if function is not None and is_user_routine(function.oid):
+        row = routine_row(session, function.oid)
         assert row is not None
         check_execute(session, row)
-    if found is None:
+    if function is None:
         raise PgError("42883", f"function {written}() does not exist")
-    if found.rettype != oids.TRIGGER:
+    if function.rettype != oids.TRIGGER:
         raise PgError("42P17", f"function {written} must return type trigger")
-    return found.oid
+    return function.oid
 
 
 # --- when -------------------------------------------------------------------------------------------------------------
@@ -467,12 +467,12 @@ def enable(
     session: Session, rel: Relation, name: str | None, enabled: str, *, skip_system: bool = False, recurse: bool = True
 ) -> None:
     """As EnableDisableTrigger does; `name` None: all."""
-    found = [*triggers.triggers_of(session, rel.oid), *triggers.constraint_triggers(session, rel.oid)]
+    listed = [*triggers.triggers_of(session, rel.oid), *triggers.constraint_triggers(session, rel.oid)]
     if name is not None:
-        found = [trigger for trigger in found if trigger.name == name]
-        if not found:
+        listed = [trigger for trigger in listed if trigger.name == name]
+        if not listed:
             raise _no_trigger(name, rel.name)
-    for trigger in found:
+    for trigger in listed:
         if trigger.is_internal:
             if skip_system:
                 continue

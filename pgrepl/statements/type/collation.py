@@ -102,9 +102,9 @@ def _copied(session: Session, source: Names) -> dict[str, Any]:
     row = collation_row(session, oid)
     if row is not None:
         return {name: value for name, value in row._asdict().items() if name in _COPIED}
-    found = collation_by_oid(oid)
-    assert found is not None
-    return _values(found)
+    collation = collation_by_oid(oid)
+    assert collation is not None
+    return _values(collation)
 
 
 _COPIED = (
@@ -113,8 +113,8 @@ _COPIED = (
 )  # fmt: skip
 
 
-def _values(found: Collation) -> dict[str, Any]:
-    return {name: getattr(found, name.replace("collis", "coll").removeprefix("coll")) for name in _COPIED}
+def _values(collation: Collation) -> dict[str, Any]:
+    return {name: getattr(collation, name.replace("collis", "coll").removeprefix("coll")) for name in _COPIED}
 
 
 def _defined(session: Session, given: dict[str, Any]) -> dict[str, Any]:
@@ -175,10 +175,10 @@ def _own(session: Session, oid: int) -> pg_collation:
     """The row of a user's collation, which the role must own."""
     row = collation_row(session, oid)
     if row is None:
-        found = collation_by_oid(oid)
-        assert found is not None
-        check_owner(session, "collation", found.name, BOOTSTRAP_SUPERUSER)
-        raise unsupported(f"changing the built-in collation {found.name}")
+        collation = collation_by_oid(oid)
+        assert collation is not None
+        check_owner(session, "collation", collation.name, BOOTSTRAP_SUPERUSER)
+        raise unsupported(f"changing the built-in collation {collation.name}")
     check_owner(session, "collation", row.collname, row.collowner)
     return row
 

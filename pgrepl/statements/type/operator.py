@@ -55,7 +55,7 @@ def create_operator(stmt: DefineStmt, session: Session) -> Result:
     given = _read(session, stmt.options)
     if "function" not in given:
         raise PgError("42P13", "operator function must be specified")
-    left, right = (_operand(session, given.get(each)) for each in ("leftarg", "rightarg"))
+    left, right = (_operand(session, given.get(operand)) for operand in ("leftarg", "rightarg"))
     if not left and not right:
         raise PgError("42P13", "operator argument types must be specified")
     if not right:
@@ -145,11 +145,11 @@ _ALTER_FLAGS = {"merges": "oprcanmerge", "hashes": "oprcanhash"}
 
 def find_operator(session: Session, wanted: OperatorName) -> pg_operator:
     """The operator that a statement names, which must be a user's."""
-    found = _find(session, wanted)
-    row = operator_row(session, found.oid)
+    oper = _find(session, wanted)
+    row = operator_row(session, oper.oid)
     if row is None:
         check_owner(session, "operator", ".".join(wanted.name), BOOTSTRAP_SUPERUSER)
-        raise unsupported(f"changing the built-in operator {found.name}")
+        raise unsupported(f"changing the built-in operator {oper.name}")
     return row
 
 
@@ -158,20 +158,20 @@ def _find(session: Session, wanted: OperatorName) -> Operator:
     left, right = (_alter_operand(session, name) for name in (wanted.left, wanted.right))
     if not right:
         raise PgError("42601", "postfix operators are not supported")
-    found = operator_of_types(session, wanted.name, left, right)
-    if found is None:
+    oper = operator_of_types(session, wanted.name, left, right)
+    if oper is None:
         text = signature(Scope(session), wanted.name, left, right)
         raise PgError("42883", f"operator does not exist: {text}")
-    return found
+    return oper
 
 
 def _alter_operand(session: Session, name: TypeName | None) -> int:
     if name is None:
         return 0
-    found = type_of_name_or_none(session, name)
-    if found is None:
+    typoid = type_of_name_or_none(session, name)
+    if typoid is None:
         raise PgError("42704", f'type "{type_name_text(name)}" does not exist')
-    return found
+    return typoid
 
 
 def alter_operator(stmt: AlterOperatorStmt, session: Session) -> Result:
@@ -237,13 +237,13 @@ def _change(session: Session, row: pg_operator, options: tuple[DefElem, ...]) ->
 
 def _existing_operator(session: Session, name: tuple[str, ...], left: int, right: int) -> int:
     """The commutator or negator that ALTER OPERATOR names (ValidateOperatorReference)."""
-    found = operator_of_types(session, name, left, right)
-    if found is None or not found.code:
-        problem = "does not exist" if found is None else "is only a shell"
+    oper = operator_of_types(session, name, left, right)
+    if oper is None or not oper.code:
+        problem = "does not exist" if oper is None else "is only a shell"
         raise PgError("42883", f"operator {problem}: {signature(Scope(session), name, left, right)}")
-    row = operator_row(session, found.oid)
+    row = operator_row(session, oper.oid)
     check_owner(session, "operator", ".".join(name), BOOTSTRAP_SUPERUSER if row is None else row.oprowner)
-    return found.oid
+    return oper.oid
 
 
 def _alter_read(options: tuple[DefElem, ...]) -> dict[str, Any]:
@@ -278,11 +278,11 @@ def drop_operator(stmt: DropOperatorStmt, session: Session) -> Result:
             if missing is not None:
                 session.notice("NOTICE", f"{missing} does not exist, skipping")
                 continue
-        found = _find(session, wanted)
-        row = operator_row(session, found.oid)
+        oper = _find(session, wanted)
+        row = operator_row(session, oper.oid)
         owner = BOOTSTRAP_SUPERUSER if row is None else row.oprowner
-        check_may_drop(session, "operator", ".".join(wanted.name), owner, namespace_of(session, found.oid))
-        addresses.append(ObjectAddress(PG_OPERATOR, found.oid))
+        check_may_drop(session, "operator", ".".join(wanted.name), owner, namespace_of(session, oper.oid))
+        addresses.append(ObjectAddress(PG_OPERATOR, oper.oid))
     if addresses:
         drop_objects(session, addresses, cascade=stmt.cascade)
     return Result("DROP OPERATOR")
@@ -315,15 +315,15 @@ _JOIN = (oids.INTERNAL, oids.OID, oids.INTERNAL, oids.INT2, oids.INTERNAL)
 
 def function_of(session: Session, name: Names, types: Sequence[int]) -> Proc:
     """The function with exactly these argument types (LookupFuncName), which the role may execute."""
-    found = _function_or_none(session, name, types)
-    if found is None:
+    proc = _function_or_none(session, name, types)
+    if proc is None:
         given = ", ".join(lookup.type_text(session, typoid) for typoid in types)
         raise PgError("42883", f"function {'.'.join(name)}({given}) does not exist")
-    if is_user_routine(found.oid):
-        row = routine_row(session, found.oid)
+    if is_user_routine(proc.oid):
+        row = routine_row(session, proc.oid)
         assert row is not None
         check_execute(session, row)
-    return found
+    return proc
 
 
 def _function_or_none(session: Session, name: Names, types: Sequence[int]) -> Proc | None:
@@ -346,10 +346,10 @@ def join_estimator(session: Session, name: Names) -> int:
 
 
 def _estimator(session: Session, word: str, name: Names, types: Sequence[int]) -> int:
-    found = function_of(session, name, types)
-    if found.rettype != oids.FLOAT8:
+    proc = function_of(session, name, types)
+    if proc.rettype != oids.FLOAT8:
         raise PgError("42P17", f"{word} estimator function {'.'.join(name)} must return type float8")
-    return found.oid
+    return proc.oid
 
 
 def check_allowed(
