@@ -401,9 +401,9 @@ def _run(name: str, arguments: Sequence[str], update: bool) -> Outcome:
         return done("could not be run", f"{problem.filename}: {problem.strerror}\n", could_run=False)
     if known is None:
         return done("no expected output", f"{expected} is missing: --update writes it\n")
-    return (
-        done() if known == output else done("another output than expected", _difference(expected, name, known, output))
-    )
+    if known == output:
+        return done()
+    return done("another output than expected", _difference(expected, name, known, output))
 
 
 def _difference(expected: Path, name: str, known: bytes, output: bytes) -> str:

@@ -57,12 +57,8 @@ def publications(session: Session, pattern: NamePattern | None) -> list[dict[str
 
 
 def subscriptions(session: Session, pattern: NamePattern | None) -> list[dict[str, Any]]:
-    facts = subscription_facts(session)
-    return [
-        _subscription(session, subscription)
-        for subscription in facts
-        if pattern is None or pattern.name.matches(subscription.name)
-    ]
+    every = subscription_facts(session)
+    return [_subscription(session, facts) for facts in every if pattern is None or pattern.name.matches(facts.name)]
 
 
 def _state(kind: str, subscribed: SubscribedTable) -> dict[str, Any]:

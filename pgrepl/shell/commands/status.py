@@ -252,15 +252,15 @@ def list_command(
     from pgrepl.replication.subscriber.decisions import kept_conflicts
 
     with connection(catalog, dbname, username) as opened:
-        found = kept_conflicts(opened.session, subscription, everything=everything)
+        conflicts = kept_conflicts(opened.session, subscription, everything=everything)
     if as_json:
-        sys.stdout.write(json.dumps([_facts(each) for each in found], ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps([_facts(conflict) for conflict in conflicts], ensure_ascii=False) + "\n")
         return OK
-    if not found:
+    if not conflicts:
         click.echo("no conflicts")
         return OK
     headers = ("ID", "Subscription", "LSN", "Table", "Conflict", "State", "Key", "Local row", "Remote row")
-    write_table(sys.stdout, "Conflicts", headers, [_cells(each) for each in found])
+    write_table(sys.stdout, "Conflicts", headers, [_cells(conflict) for conflict in conflicts])
     return OK
 
 
@@ -269,7 +269,7 @@ def _cells(kept: Kept) -> tuple[str, ...]:
     what = f"{row.operation} {row.kind}" if row.kind == "skipped" else row.kind
     shown = (row.key, row.local_row, row.mended_row or row.remote_row)
     table = f"{row.schemaname}.{row.relname}"
-    return (str(row.id), name, lsn_text(row.finish_lsn), table, what, row.state, *(each or "" for each in shown))
+    return (str(row.id), name, lsn_text(row.finish_lsn), table, what, row.state, *(text or "" for text in shown))
 
 
 def _facts(kept: Kept) -> dict[str, Any]:
@@ -306,7 +306,7 @@ def retry_command(
     """
     from pgrepl.replication.subscriber.decisions import retry
 
-    changed = dict(_pair(each) for each in values) | dict.fromkeys(nulls)
+    changed = dict(_pair(value) for value in values) | dict.fromkeys(nulls)
     stopped: dict[str, None] = {}
     with connection(catalog, dbname, username) as opened:
         for number in ids:

@@ -117,17 +117,13 @@ def _relation(session: Session, name: str) -> Relation | None:
 
 def _columns_of(session: Session, named: Named, inner: Sequence[Named], depth: int = 0) -> list[str]:
     """The columns of a table, of a query of WITH (one of `inner`), or of one in FROM."""
-    query = (
-        named
-        if named.query
-        else next((with_query for with_query in inner if plain(with_query.name) == plain(named.name)), None)
-    )
+    query = named if named.query else next((cte for cte in inner if plain(cte.name) == plain(named.name)), None)
     if query is None or depth > _DEEPEST:
         rel = _relation(session, named.name) if named.name else None
         return [] if rel is None else [quote_identifier(column.name) for column in rel.columns]
     if query.columns:
         return list(query.columns)
-    known = [*with_queries(query.query), *[with_query for with_query in inner if with_query is not query]]
+    known = [*with_queries(query.query), *[cte for cte in inner if cte is not query]]
     out = []
     for name in output_names(query.query):
         if not name.endswith("*"):
@@ -221,9 +217,7 @@ def _set_functions(session: Session, asked: Asked) -> list[str]:
 def _called(release: int) -> tuple[frozenset[str], frozenset[str]]:
     """The functions that are called by name, and those of them that give rows: without those that carry out an
     operator, a cast, an aggregate, an index or a type."""
-    inner = (
-        {operator.code for operator in operators} | {amproc.proc for amproc in amprocs} | {cast.func for cast in casts}
-    )
+    inner = {row.code for row in operators} | {row.proc for row in amprocs} | {row.func for row in casts}
     inner |= {function for row in aggregates for function in (row.transfn, row.finalfn)}
     of_types = {name for type_ in types for name in (type_.input, type_.output, type_.receive, type_.send)}
     pseudo = {oids.INTERNAL, oids.CSTRING, oids.TRIGGER}
@@ -319,11 +313,7 @@ def _qualified_columns(session: Session, asked: Asked) -> list[str]:
     name, point, _ = asked.current.rpartition(".")
     rel = _relation(session, name) if point else None
     if rel is None:
-        return [
-            f"{relation_name}."
-            for relation_name in _relations("rvpmf")(session, asked)
-            if not relation_name.endswith(".")
-        ]
+        return [f"{table}." for table in _relations("rvpmf")(session, asked) if not table.endswith(".")]
     return [f"{name}.{quote_identifier(column.name)}" for column in rel.columns]
 
 
