@@ -102,7 +102,7 @@ PROPERTIES = {
         tables.pg_database, "database", "datname", "datdba", "datacl", ObjectKind.DATABASE, "", is_shared=True
     ),
 }
-_OF_TABLE = {each.table: each for each in PROPERTIES.values()}
+_OF_TABLE = {properties.table: properties for properties in PROPERTIES.values()}
 
 
 def property_of(row: Owned) -> ObjectProperty:

@@ -29,8 +29,8 @@ QUALIFIED = (("search_path", ""),)  # settings with which definitions name the s
 
 def schemas(session: CatalogSession) -> list[tables.pg_namespace]:
     """The schemas of the database by name."""
-    found = rows(session, tables.pg_namespace, datid=session.database_oid)
-    return sorted(found, key=lambda row: str(row.nspname))
+    listed = rows(session, tables.pg_namespace, datid=session.database_oid)
+    return sorted(listed, key=lambda row: str(row.nspname))
 
 
 def schema_or_none(session: CatalogSession, name: str) -> tables.pg_namespace | None:
@@ -88,8 +88,8 @@ def explicit_schema(
         raise PgError("3F000", f'schema "{name}" does not exist', location=location)
     if row.oid != session.temporary_schema:
         check_privilege(session, ObjectKind.SCHEMA, row, "USAGE", name)
-    found = session.derived[key] = int(row.oid)
-    return found
+    oid = session.derived[key] = int(row.oid)
+    return oid
 
 
 @lru_cache(64)
@@ -104,20 +104,20 @@ def _named_schemas(session: CatalogSession) -> list[int]:
     known = session.derived.get(key)
     if known is not None:
         return known  # type: ignore[no-any-return]
-    found: list[int] = []
+    namespaces: list[int] = []
     for listed in _listed(path):
         if listed == TEMPORARY:
-            if (own := temporary_schema(session)) and own not in found:
-                found.append(own)
+            if (own := temporary_schema(session)) and own not in namespaces:
+                namespaces.append(own)
             continue
         name = role_display(session, session.role) if listed == "$user" else listed
         row = schema_or_none(session, name)
-        if row is None or row.oid in found:
+        if row is None or row.oid in namespaces:
             continue
         if has_privilege(session, ObjectKind.SCHEMA, row, "USAGE", session.role):
-            found.append(int(row.oid))
-    session.derived[key] = found
-    return found
+            namespaces.append(int(row.oid))
+    session.derived[key] = namespaces
+    return namespaces
 
 
 def search_path(session: CatalogSession) -> list[int]:
