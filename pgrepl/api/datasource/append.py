@@ -54,10 +54,10 @@ def arrow_type(name: str) -> Any:
         return getattr(pa, _TYPES[name])()
     if name in ("timestamp", "timestamp_ntz"):
         return pa.timestamp("us", "UTC" if name == "timestamp" else None)
-    if found := re.fullmatch(r"decimal\((\d+),(\d+)\)", name):
-        return pa.decimal128(int(found[1]), int(found[2]))
-    if found := re.fullmatch(r"array<(.+)>", name):
-        return pa.list_(arrow_type(found[1]))
+    if match := re.fullmatch(r"decimal\((\d+),(\d+)\)", name):
+        return pa.decimal128(int(match[1]), int(match[2]))
+    if match := re.fullmatch(r"array<(.+)>", name):
+        return pa.list_(arrow_type(match[1]))
     raise PgError("0A000", f"a column of Spark's type {name} is not supported", hint="Cast it to a string.")
 
 
@@ -89,8 +89,8 @@ class Written:
 
 def write_file(folder: str, batches: Iterable[Any]) -> Written | None:
     """Write batches into a new file in the folder; None if there are no rows."""
-    found = _with_rows(batches)
-    first = next(found, None)
+    filled = _with_rows(batches)
+    first = next(filled, None)
     if first is None:
         return None
     path = f"{folder}{storage.uuid7()}.parquet"
@@ -99,7 +99,7 @@ def write_file(folder: str, batches: Iterable[Any]) -> Written | None:
         with storage.writing(path):
             storage.make_folder(folder)
             with storage.open_output(path) as sink, pq.ParquetWriter(sink, first.schema) as writer:
-                for batch in (each for part in ([first], found) for each in part):
+                for batch in (piece for part in ([first], filled) for piece in part):
                     writer.write_table(pa.Table.from_batches([batch]))
                     rows += batch.num_rows
         storage.make_durable(path)
@@ -250,10 +250,10 @@ def progress_of_job(options: SourceOptions) -> Progress | None:
 
 def _position(text: str) -> int:
     """A whole number, or an LSN."""
-    found = int(text) if text.isascii() and text.isdigit() else parse_lsn(text)
-    if not 0 < found < 2**63:
+    position = int(text) if text.isascii() and text.isdigit() else parse_lsn(text)
+    if not 0 < position < 2**63:
         raise PgError("22023", f'invalid value for option "position": "{text}"')
-    return found
+    return position
 
 
 def progress_of_batch(options: SourceOptions, batch: int) -> Progress:

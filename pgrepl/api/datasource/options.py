@@ -113,14 +113,14 @@ class SourceOptions:
 
 def find_table(session: Session, name: str) -> Relation:
     """The table of an option: `orders`, `sales.orders`, with identifiers as in SQL. It must have rows of its own."""
-    found = relation_named(session, name)
-    if found.kind not in ("r", "p"):
+    table = relation_named(session, name)
+    if table.kind not in ("r", "p"):
         raise PgError(
-            "42809", f'"{found.name}" is not a table', hint="Query it instead: pgrepl.connect(…).execute(…).spark()."
+            "42809", f'"{table.name}" is not a table', hint="Query it instead: pgrepl.connect(…).execute(…).spark()."
         )
-    if found.is_system:
-        raise PgError("42809", f'"{found.name}" is a system table', hint="Query it with pgrepl.connect(…).execute(…).")
-    return found
+    if table.is_system:
+        raise PgError("42809", f'"{table.name}" is a system table', hint="Query it with pgrepl.connect(…).execute(…).")
+    return table
 
 
 # --- shown ------------------------------------------------------------------------------------------------------------
@@ -196,12 +196,12 @@ class ShownColumn:
 
     def _check_finite(self, array: Any) -> None:
         if pa.types.is_date(array.type):
-            found, most = pc.min_max(array.cast(pa.int32())), text.DATE_INFINITY
+            ends, most = pc.min_max(array.cast(pa.int32())), text.DATE_INFINITY
         elif pa.types.is_timestamp(array.type):
-            found, most = pc.min_max(array.cast(pa.int64())), text.TIMESTAMP_INFINITY
+            ends, most = pc.min_max(array.cast(pa.int64())), text.TIMESTAMP_INFINITY
         else:
             return
-        low, high = found["min"].as_py(), found["max"].as_py()
+        low, high = ends["min"].as_py(), ends["max"].as_py()
         if low is not None and (high >= most or low <= -most):
             raise PgError(
                 "22008",
@@ -234,7 +234,7 @@ class _NotAlike(Exception):
 
 def conditions_of(filters: Sequence[Any], columns: Mapping[str, ShownColumn]) -> list[Expr | None]:
     """Each filter as a condition; None: only Spark knows which rows it means."""
-    return [_condition_or_none(each, columns) for each in filters]
+    return [_condition_or_none(pushed, columns) for pushed in filters]
 
 
 def _condition_or_none(filter: Any, columns: Mapping[str, ShownColumn]) -> Expr | None:

@@ -195,11 +195,11 @@ def _check_strategy(given: dict[str, DefElem]) -> None:
 
 
 def _locale(given: dict[str, DefElem], template: tables.pg_database) -> dict[str, str]:
-    names = {}
+    locales = {}
     for column, option, category in (("datcollate", "lc_collate", "LC_COLLATE"), ("datctype", "lc_ctype", "LC_CTYPE")):
         chosen = given.get(option) or given.get("locale")
         if chosen is None:
-            names[column] = getattr(template, column)
+            locales[column] = getattr(template, column)
             continue
         name = get_string(chosen)
         if name not in _LOCALES:
@@ -208,8 +208,8 @@ def _locale(given: dict[str, DefElem], template: tables.pg_database) -> dict[str
                 f'invalid {category} locale name: "{name}"',
                 hint="If the locale name is specific to ICU, use ICU_LOCALE.",
             )
-        names[column] = _LOCALES[name]
-    return names
+        locales[column] = _LOCALES[name]
+    return locales
 
 
 def _check_matches_template(values: dict[str, Any], template: tables.pg_database) -> None:

@@ -178,21 +178,21 @@ class RoutineOptions:
 
 
 def read_options(options: Sequence[DefElem], *, is_procedure: bool) -> RoutineOptions:
-    read = RoutineOptions()
+    given_options = RoutineOptions()
     given: set[str] = set()
     for option in options:
         name, value = option.name, option.value
         if name == "set":
             assert isinstance(value, VariableSetStmt)
-            read.settings = (*read.settings, value)
+            given_options.settings = (*given_options.settings, value)
             continue
         if name in given:
             conflicting(option)
         given.add(name)
         if is_procedure and name in _NOT_OF_PROCEDURES:
             raise PgError("42P13", "invalid attribute in procedure definition", location=option.location)
-        _read(read, name, value)
-    return read
+        _read(given_options, name, value)
+    return given_options
 
 
 def _read(options: RoutineOptions, name: str, value: Any) -> None:
