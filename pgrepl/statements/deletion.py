@@ -12,7 +12,14 @@ from contextlib import suppress
 
 from pgrepl.catalog.facts.acl import ObjectKind, check_owner, has_privilege, is_owner
 from pgrepl.catalog.facts.depend import perform_deletion
-from pgrepl.catalog.facts.namespace import is_temporary, schema_name, schema_or_none, schema_row, temporary_schema
+from pgrepl.catalog.facts.namespace import (
+    check_create,
+    is_temporary,
+    schema_name,
+    schema_or_none,
+    schema_row,
+    temporary_schema,
+)
 from pgrepl.catalog.facts.relation import relation
 from pgrepl.catalog.facts.roles import check_can_set_role, current_database, is_superuser
 from pgrepl.catalog.facts.subscription import forget_dropped_relation
@@ -178,10 +185,7 @@ def check_may_give(session: Session, word: str, name: str, owner: int, namespace
         return
     check_owner(session, word, name, owner)
     check_can_set_role(session, session.role, new_owner)
-    schema = schema_row(session, namespace)
-    assert schema is not None
-    if not has_privilege(session, ObjectKind.SCHEMA, schema, "CREATE", new_owner):
-        raise PgError("42501", f"permission denied for schema {schema.nspname}")
+    check_create(session, namespace, new_owner)
 
 
 def check_may_move(session: Session, before: int, namespace: int) -> None:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.acl import ObjectKind, check_privilege, has_privilege
+from pgrepl.catalog.facts.acl import ObjectKind, check_execute, check_privilege, has_privilege
 from pgrepl.catalog.facts.roles import role_display
 from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.catalog.store import tables
@@ -148,16 +148,22 @@ def creates_temporary(session: CatalogSession) -> bool:
     return _listed(session.settings.get("search_path"))[:1] == (TEMPORARY,)
 
 
+def check_create(session: CatalogSession, namespace: int, role: int | None = None) -> None:
+    """Raise unless the role (the current one) may create objects in the schema."""
+    row = schema_row(session, namespace)
+    assert row is not None
+    if not has_privilege(session, ObjectKind.SCHEMA, row, "CREATE", role):
+        raise PgError("42501", f"permission denied for schema {row.nspname}")
+
+
 def schema_for_creation(session: CatalogSession, schema: str | None) -> int:
     """The schema of a new object: the named one, else the first of search_path; the role needs CREATE on it."""
     if schema is None:
         oid = creation_schema(session)
     else:
         oid = int(schema_by_name(session, schema).oid)
-    row = schema_row(session, oid)
-    assert row is not None
     if oid != session.temporary_schema:
-        check_privilege(session, ObjectKind.SCHEMA, row, "CREATE", row.nspname)
+        check_create(session, oid)
     return oid
 
 
@@ -343,6 +349,13 @@ def routine_row(session: CatalogSession, oid: int) -> tables.pg_proc | None:
     """The row of a user's routine; None: there is none of that OID in the database."""
     row = one(session, tables.pg_proc, datid=session.database_oid, oid=oid)
     return None if row is None else _with_types(session, row)
+
+
+def check_may_execute(session: CatalogSession, oid: int) -> None:
+    """Raise unless the current role has EXECUTE on the routine; on PostgreSQL's own everybody has it."""
+    row = routine_row(session, oid) if is_user_routine(oid) else None
+    if row is not None:
+        check_execute(session, row)
 
 
 def routine_rows(session: CatalogSession) -> list[tables.pg_proc]:

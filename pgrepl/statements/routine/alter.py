@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.acl import ObjectKind, check_owner, check_privilege
+from pgrepl.catalog.facts.acl import check_owner
 from pgrepl.catalog.facts.namespace import (
+    check_create,
     is_user_routine,
     routine_row,
     schema_for_creation,
     schema_name,
     schema_or_none,
-    schema_row,
 )
 from pgrepl.catalog.facts.privileges import with_new_owner
 from pgrepl.catalog.facts.roles import is_superuser, resolve_role
@@ -285,9 +285,7 @@ def _change(session: Session, stmt: AlterFunctionStmt, routine: pg_proc) -> None
 def _rename(session: Session, routine: pg_proc, name: str) -> None:
     """ALTER FUNCTION … RENAME TO (AlterObjectRename_internal)."""
     _refuse_same(session, routine, name, routine.pronamespace)
-    schema = schema_row(session, routine.pronamespace)
-    assert schema is not None
-    check_privilege(session, ObjectKind.SCHEMA, schema, "CREATE", schema.nspname)
+    check_create(session, routine.pronamespace)
     store.update(session, pg_proc, {"oid": routine.oid}, proname=name)
 
 

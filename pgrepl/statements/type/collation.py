@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.acl import ObjectKind, check_owner, check_privilege
+from pgrepl.catalog.facts.acl import check_owner
 from pgrepl.catalog.facts.depend import record_dependency
 from pgrepl.catalog.facts.namespace import (
     ANY_ENCODING,
     UTF8,
+    check_create,
     collation_in_schema,
     collation_row,
     schema_for_creation,
     schema_name,
     schema_or_none,
-    schema_row,
 )
 from pgrepl.catalog.facts.roles import resolve_role
 from pgrepl.catalog.store import store
@@ -185,9 +185,7 @@ def _own(session: Session, oid: int) -> pg_collation:
 
 def rename_collation(stmt: RenameStmt, session: Session) -> Result:
     row = _own(session, collation_of_name(session, _parts(stmt.relation)))
-    schema = schema_row(session, row.collnamespace)
-    assert schema is not None
-    check_privilege(session, ObjectKind.SCHEMA, schema, "CREATE", schema.nspname)
+    check_create(session, row.collnamespace)
     _refuse_same(session, row.collnamespace, stmt.new_name)
     store.update(session, pg_collation, {"oid": row.oid}, collname=stmt.new_name)
     return Result("ALTER COLLATION")

@@ -7,9 +7,8 @@ from dataclasses import replace
 from struct import pack, unpack
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.acl import check_execute
 from pgrepl.catalog.facts.depend import Dependency, record_dependency
-from pgrepl.catalog.facts.namespace import INTERNAL_LANGUAGE, is_user_routine, routine_row, schema_for_creation
+from pgrepl.catalog.facts.namespace import INTERNAL_LANGUAGE, check_may_execute, schema_for_creation
 from pgrepl.catalog.facts.user_types import is_type_name_taken, labels_of, type_row
 from pgrepl.catalog.store import store, tables
 from pgrepl.catalog.store.store import insert, insert_many, new_oid, update
@@ -190,7 +189,7 @@ def _read(options: tuple[DefElem, ...]) -> dict[str, Any]:
 
 
 def _opclass(session: Session, name: tuple[str, ...] | None, subtype: int) -> int:
-    """As findRangeSubOpclass does. Classes that order otherwise than the type does are refused."""
+    """The operator class of a range (findRangeSubOpclass). One that orders otherwise than the type does is refused."""
     usual = default_opclass(subtype, BTREE)
     if name is None:
         if usual is None:
@@ -220,7 +219,7 @@ def _collation(session: Session, name: tuple[str, ...] | None, subtype: int) -> 
 
 
 def _difference(session: Session, name: tuple[str, ...], subtype: int) -> int:
-    """As findRangeSubtypeDiffFunction does. Only GiST indexes would call it."""
+    """The function of SUBTYPE_DIFF (findRangeSubtypeDiffFunction). Only GiST indexes would call it."""
     procs = procs_named(Scope(session), name)
     proc = next((p for p in procs if p.argtypes == (subtype, subtype) and p.kind != "p"), None)
     text = lookup.type_text(session, subtype)
@@ -231,10 +230,7 @@ def _difference(session: Session, name: tuple[str, ...], subtype: int) -> int:
         raise PgError("42P17", f"range subtype diff function {shown} must return type double precision")
     if proc.volatile != "i":
         raise PgError("42P17", f"range subtype diff function {shown} must be immutable")
-    if is_user_routine(proc.oid):
-        row = routine_row(session, proc.oid)
-        assert row is not None
-        check_execute(session, row)
+    check_may_execute(session, proc.oid)
     return proc.oid
 
 

@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.acl import check_execute, check_owner
+from pgrepl.catalog.facts.acl import check_owner
 from pgrepl.catalog.facts.depend import forget_dependencies, record_dependency
 from pgrepl.catalog.facts.namespace import (
-    is_user_routine,
+    check_may_execute,
     namespace_of,
     operator,
     operator_row,
     operators_called,
-    routine_row,
     schema_for_creation,
     schema_or_none,
 )
@@ -319,10 +318,7 @@ def function_of(session: Session, name: Names, types: Sequence[int]) -> Proc:
     if proc is None:
         given = ", ".join(lookup.type_text(session, typoid) for typoid in types)
         raise PgError("42883", f"function {'.'.join(name)}({given}) does not exist")
-    if is_user_routine(proc.oid):
-        row = routine_row(session, proc.oid)
-        assert row is not None
-        check_execute(session, row)
+    check_may_execute(session, proc.oid)
     return proc
 
 
@@ -384,7 +380,7 @@ _WORDS = {"oprcom": "commutator", "oprnegate": "negator"}
 
 
 def check_name(name: str) -> None:
-    """As validOperatorName does, which follows the scanner."""
+    """Raise unless the scanner would read the name as one operator (validOperatorName)."""
     valid = 0 < len(name) <= _MOST_BYTES and set(name) <= _OPERATOR_CHARACTERS
     if "/*" in name or "--" in name or name == "!=":
         valid = False
