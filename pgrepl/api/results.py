@@ -316,7 +316,7 @@ def _for_spark(table: pa.Table, columns: Sequence[ResultColumn]) -> pa.Table:
 # --- text -------------------------------------------------------------------------------------------------------------
 
 
-def texts(column: Any, text_of: Callable[[Any], str]) -> pa.Array:
+def texts(column: pa.ChunkedArray, text_of: Callable[[Any], str]) -> pa.Array:
     """The values of an Arrow column as text."""
     return pa.array([None if v is None else text_of(v) for v in column.to_pylist()], pa.string())
 

@@ -361,7 +361,7 @@ def read_mappings(path: Path) -> list[IdentLine | BadLine]:
 
 
 def _mapping(number: int, fields: Sequence[Sequence[Word]]) -> IdentLine | BadLine:
-    """As parse_ident_line does; what follows the third field is ignored."""
+    """A line of pg_ident.conf (parse_ident_line); what follows the third field is ignored."""
     if len(fields) < 3:
         return BadLine(number, "missing entry at end of line")
     if any(len(field) > 1 for field in fields[:3]):

@@ -28,8 +28,8 @@ def record_expression_dependencies(
     *,
     reverse_self: bool = False,
 ) -> None:
-    """As recordDependencyOnSingleRelExpr does for an expression over one relation. References to that relation are of
-    `self_kind`; reversed, it is the columns that need the depender (of partition keys)."""
+    """Record what an expression over one relation needs (recordDependencyOnSingleRelExpr). References to that relation
+    are of `self_kind`; reversed, it is the columns that need the depender (of partition keys)."""
     rte = Rte(RteKind.RELATION, "", (), relid=relid)
     relations = [[rte, rte]]  # the condition of a trigger has two: OLD and NEW
     addresses = distinct(objects_of_expr(session, expr, relations))

@@ -153,7 +153,9 @@ def comment_on(stmt: CommentStmt, session: Session) -> Result:
     return Result("COMMENT")
 
 
-def _set(session: Session, table: Any, comment: str | None, **key: int) -> None:
+def _set(
+    session: Session, table: type[tables.pg_description | tables.pg_shdescription], comment: str | None, **key: int
+) -> None:
     """Store a comment; an empty one removes it."""
     delete(session, table, **key)
     if comment:

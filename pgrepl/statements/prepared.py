@@ -343,7 +343,7 @@ def binding(session: Session, stmt: ExecuteStmt) -> Iterator[Statement]:
 
 
 def _values(session: Session, prepared: PreparedStatement, stmt: ExecuteStmt) -> list[Parameter]:
-    """As EvaluateParams does; the arguments of a statement without parameters are not looked at."""
+    """The values of the arguments (EvaluateParams); those of a statement without parameters are not looked at."""
     if not prepared.types:
         return []
     if len(stmt.args) != len(prepared.types):

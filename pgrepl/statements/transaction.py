@@ -211,7 +211,7 @@ def lock_table(stmt: LockStmt, session: Session) -> Result:
 
 
 def _check_privilege(session: Session, rel: Relation, mode: RelationMode, role: int) -> None:
-    """As LockTableAclCheck does: one of the privileges is enough."""
+    """Raise unless the role has one of the privileges that the mode asks for (LockTableAclCheck)."""
     enough = list(_ANY_MODE)
     if mode <= RelationMode.ACCESS_SHARE:
         enough.append("SELECT")

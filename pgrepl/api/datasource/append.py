@@ -28,6 +28,8 @@ from pgrepl.types.plain import parse_lsn
 from pgrepl.writing.copy.copy_from import check_copy, copy_files
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
     from pgrepl.api.opened import OpenedSession
     from pgrepl.catalog.session.session import Session
 
@@ -38,8 +40,8 @@ _TYPES = {
 }  # fmt: skip
 
 
-def batches(rows: Iterable[Any], schema: Any) -> Iterator[Any]:
-    """`schema` is the StructType of the rows."""
+def batches(rows: Iterable[Any], schema: StructType) -> Iterator[pa.RecordBatch]:
+    """Rows of Spark as batches of Arrow."""
     kinds = pa.schema([(field.name, arrow_type(field.dataType.simpleString())) for field in schema.fields])
     source = iter(rows)
     while portion := list(islice(source, _ROWS)):
@@ -48,7 +50,7 @@ def batches(rows: Iterable[Any], schema: Any) -> Iterator[Any]:
         yield pa.RecordBatch.from_arrays(arrays, schema=kinds)
 
 
-def arrow_type(name: str) -> Any:
+def arrow_type(name: str) -> pa.DataType:
     """The Arrow type of a type that Spark prints as `decimal(10,2)` or `array<int>`."""
     if name in _TYPES:
         return getattr(pa, _TYPES[name])()
@@ -87,7 +89,7 @@ class Written:
 # --- in a task -------------------------------------------------------------------------------------------------------
 
 
-def write_file(folder: str, batches: Iterable[Any]) -> Written | None:
+def write_file(folder: str, batches: Iterable[pa.RecordBatch]) -> Written | None:
     """Write batches into a new file in the folder; None if there are no rows."""
     filled = _with_rows(batches)
     first = next(filled, None)
@@ -109,7 +111,7 @@ def write_file(folder: str, batches: Iterable[Any]) -> Written | None:
     return Written(path, rows)
 
 
-def _with_rows(batches: Iterable[Any]) -> Iterator[Any]:
+def _with_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if batch.num_rows:
             yield batch

@@ -87,7 +87,7 @@ class CopiedRows:
     keys: tuple[ShownColumn, ...]
     lsn: int
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         for batch in self.part.batches():
             yield _with_extra(
                 batch, self.keys, ["insert"] * batch.num_rows, [lsn_text(self.lsn)] * batch.num_rows,
@@ -108,8 +108,7 @@ class ChangedRows:
     xids: Numbers
     times: Numbers
 
-    def batches(self) -> Iterator[Any]:
-
+    def batches(self) -> Iterator[pa.RecordBatch]:
         words = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
         relation = self.range.source.relation
         seq, decoded = self.range.read()
@@ -140,7 +139,7 @@ class ChangedRows:
             )  # fmt: skip
 
 
-def _chosen(new: Any, old: Any, deleted: Numbers, new_at: Numbers, old_at: Numbers) -> Any:
+def _chosen(new: pa.Array, old: pa.Array | None, deleted: Numbers, new_at: Numbers, old_at: Numbers) -> pa.Array:
     """The new value of each row, or the old one of a deleted row; NULL if that is not known."""
     if not deleted.any():
         return new.take(pa.array(new_at))
@@ -151,9 +150,10 @@ def _chosen(new: Any, old: Any, deleted: Numbers, new_at: Numbers, old_at: Numbe
 
 
 def _with_extra(
-    batch: Any, keys: Sequence[ShownColumn], operations: Any, lsns: Any, seqs: Any, xids: Any, times: Any,
-    old: tuple[list[Any], Numbers] | None,
-) -> Any:  # fmt: skip
+    batch: pa.RecordBatch, keys: Sequence[ShownColumn], operations: Sequence[str], lsns: Sequence[str],
+    seqs: Sequence[int] | Numbers, xids: Sequence[int | None] | Numbers | None,
+    times: Sequence[int | None] | Numbers | None, old: tuple[list[pa.Array], Numbers] | None,
+) -> pa.RecordBatch:  # fmt: skip
     """A batch of the table's columns with the columns that say what change a row is."""
     count = batch.num_rows
     arrays = [
@@ -178,14 +178,14 @@ def _with_extra(
     return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def _moment() -> Any:
+def _moment() -> pa.DataType:
     return pa.timestamp("us", "UTC")
 
 
 # --- planning --------------------------------------------------------------------------------------------------------
 
 
-def copy_parts(session: Session, source: ChangesSource, end: int, wanted: int | None) -> list[Any]:
+def copy_parts(session: Session, source: ChangesSource, end: int, wanted: int | None) -> list[CopiedRows]:
     """The published rows as they were before `end`."""
     of = source_of(session, quote_qualified(source.table.schema, source.table.name), source.publication)
     names = [column.name for column in source.columns]
@@ -193,9 +193,9 @@ def copy_parts(session: Session, source: ChangesSource, end: int, wanted: int | 
     return [CopiedRows(part, source.keys, end - 1) for part in parts]
 
 
-def change_parts(session: Session, source: ChangesSource, start: int, end: int) -> list[Any]:
+def change_parts(session: Session, source: ChangesSource, start: int, end: int) -> list[ChangedRows | GivenRows]:
     """The changes of transactions that finish at `start` or later and before `end`."""
-    parts: list[Any] = []
+    parts: list[ChangedRows | GivenRows] = []
     for stretch in stretches(session, [source.publication], source.table.oid, start, end):
         if stretch.ranges is None:
             parts += _messages(session, source, stretch)
@@ -285,7 +285,7 @@ def _messages(session: Session, source: ChangesSource, stretch: SentStretch) -> 
 def _given(source: ChangesSource, rows: Sequence[Any]) -> GivenRows:
     """Changes as (new values, old key, operation, LSN, sequence number, XID, time of the commit)."""
 
-    def array(column: ShownColumn, values: list[Any]) -> Any:
+    def array(column: ShownColumn, values: list[Any]) -> pa.Array:
         return column.shown(column.array_of(values))
 
     arrays = [

@@ -161,7 +161,7 @@ class ShownColumn:
             return "ARRAY<STRING>"
         return "STRING" if self.is_written else self.form.spark
 
-    def arrow(self) -> Any:
+    def arrow(self) -> pa.DataType:
         """The Arrow type of a batch that Spark gets."""
         if self.spark == "STRING":
             return pa.string()
@@ -169,7 +169,7 @@ class ShownColumn:
             return pa.list_(pa.string())
         return self.form.arrow()
 
-    def array_of(self, values: list[Any]) -> Any:
+    def array_of(self, values: list[Any]) -> pa.Array:
         """Python values as an array that can be shown."""
         return pa.array(self._texts(values), pa.string()) if self.is_text else plain_array(self.form.to_array(values))
 
@@ -177,7 +177,7 @@ class ShownColumn:
         write = writer(self.typoid)
         return [None if value is None else write(value, DEFAULT_STYLE) for value in values]
 
-    def shown(self, array: Any, stored: Form | None = None) -> Any:
+    def shown(self, array: pa.Array, stored: Form | None = None) -> pa.Array:
         """A stored array as Spark gets it. `stored`: its form, if another writer has chosen that."""
         if self.is_text:
             is_written = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
@@ -194,7 +194,7 @@ class ShownColumn:
         kind = self.arrow()
         return array if array.type == kind else array.cast(kind)
 
-    def _check_finite(self, array: Any) -> None:
+    def _check_finite(self, array: pa.Array) -> None:
         if pa.types.is_date(array.type):
             ends, most = pc.min_max(array.cast(pa.int32())), text.DATE_INFINITY
         elif pa.types.is_timestamp(array.type):

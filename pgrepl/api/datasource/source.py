@@ -43,6 +43,7 @@ from pgrepl.types.oids import UNKNOWN
 from pgrepl.types.plain import lsn_text, parse_lsn
 
 if TYPE_CHECKING:
+    from pgrepl.api.datasource.changes import ChangedRows, CopiedRows
     from pgrepl.api.datasource.options import ShownColumn
     from pgrepl.api.opened import OpenedSession
     from pgrepl.sql.nodes import Expr
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 class PartToRead(InputPartition):
     """A part of the rows, for one task."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part | CopiedRows | ChangedRows | _Nothing) -> None:
         super().__init__(None)
         self.part = part
 
@@ -138,7 +139,7 @@ class _Nothing:
         return iter(())
 
 
-EMPTY: Any = _Nothing()
+EMPTY = _Nothing()
 
 
 # --- stream reader ----------------------------------------------------------------------------------------------------
@@ -219,6 +220,7 @@ class ChangesReader(DataSourceStreamReader):
                     "since the stream began",
                     hint="Restart the stream with another checkpoint and another slot.",
                 )
+            parts: Sequence[Part | CopiedRows | ChangedRows]
             if first == _START:
                 parts = copy_parts(session, source, last, self._options.number("partitions"))
             else:

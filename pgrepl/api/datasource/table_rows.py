@@ -68,7 +68,7 @@ class StoredRows:
     attnums: tuple[int, ...]
     columns: tuple[ShownColumn, ...]
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         test = None if self.filter is None else self.filter.test(forms_of(self.table, self.filter.attnums))
         asked = frozenset() if self.filter is None else self.filter.attnums
         read = sorted(asked.union(self.attnums))
@@ -83,7 +83,7 @@ class StoredRows:
                     yield batch(self.columns, [arrays[attnum] for attnum in self.attnums], forms, count=count)
 
 
-def _portions(rows: PartRows, read: Sequence[int]) -> Iterator[tuple[dict[int, Any], int]]:
+def _portions(rows: PartRows, read: Sequence[int]) -> Iterator[tuple[dict[int, pa.Array], int]]:
     """Portions without single rows outside of the bounds."""
     if isinstance(rows, FileRows) and rows.bounds:
         for arrays, count, _ in rows.placed(read, row_ids=False):
@@ -98,17 +98,17 @@ class GivenRows:
 
     stream: bytes
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         yield from pa.ipc.open_stream(self.stream)
 
 
 def batch(
     columns: Sequence[ShownColumn],
-    arrays: Sequence[Any],
+    arrays: Sequence[pa.Array],
     stored: Sequence[Form | None] | None = None,
     *,
     count: int = 0,
-) -> Any:
+) -> pa.RecordBatch:
     """`count`: the number of rows, which a batch without columns has, too."""
     if not columns:
         return pa.record_batch([pa.nulls(count)], names=[""]).select([])
@@ -309,7 +309,7 @@ def given_rows(columns: Sequence[ShownColumn], values: Sequence[Sequence[Any]], 
     return stream_of([batch(columns, arrays, count=count)])
 
 
-def stream_of(batches: Sequence[Any]) -> GivenRows:
+def stream_of(batches: Sequence[pa.RecordBatch]) -> GivenRows:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for given in batches:

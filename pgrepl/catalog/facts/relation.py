@@ -49,7 +49,7 @@ class Attribute:
     compression: str = ""
     stattarget: int | None = None
     acl: tuple[str, ...] | None = None
-    options: Any = None
+    options: list[str] | None = None
     missing: Any = None
     expands: bool = True  # False: of a system catalog, and `*` leaves it out
 
@@ -77,7 +77,7 @@ class Relation:
     type: int  # of its rows
     access_method: int
     acl: tuple[str, ...] | None
-    options: Any
+    options: list[str] | None
     attributes: tuple[Attribute, ...]
     system: SystemRelation | None = None
 

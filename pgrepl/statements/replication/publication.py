@@ -312,7 +312,6 @@ def drop_publications(stmt: DropStmt, session: Session) -> Result:
 
 
 def rename_publication(stmt: RenameStmt, session: Session) -> Result:
-    assert stmt.name is not None
     row = publication_by_name(session, stmt.name)
     check_owner(session, "publication", stmt.name, row.pubowner)
     if publication_or_none(session, stmt.new_name) is not None:

@@ -314,7 +314,6 @@ def alter_database(stmt: AlterDatabaseStmt, session: Session) -> Result:
 
 def rename_database(stmt: RenameStmt, session: Session) -> Result:
     """ALTER DATABASE … RENAME TO (RenameDatabase)."""
-    assert stmt.name is not None
     row = database_by_name(session, stmt.name)
     check_owner(session, "database", stmt.name, row.datdba)
     if not has_attribute(session, session.role, "rolcreatedb"):

@@ -122,7 +122,7 @@ def storage_of(session: Session, type_: int, name: str) -> str:
 
 
 def compression_of(session: Session, type_: int, name: str) -> str:
-    """As GetAttributeCompression does; "" is the default."""
+    """The letter of a compression method, which the type must support (GetAttributeCompression); "" is the default."""
     if name == "default":
         return ""
     if type_storage(type_) == "p":

@@ -141,7 +141,7 @@ def store_default(session: Session, relid: int, attnum: int, expr: Expr, generat
 
 
 def remove_default(session: Session, relid: int, attnum: int) -> None:
-    """As RemoveAttrDefault does; nothing happens when there is none."""
+    """Remove the default of a column, if it has one (RemoveAttrDefault)."""
     row = store.one(session, pg_attrdef, adrelid=relid, adnum=attnum)
     if row is not None:
         drop_objects(session, [ObjectAddress(PG_ATTRDEF, row.oid)], cascade=False)
