@@ -19,7 +19,6 @@ from pgrepl.ground.frozen import frozen
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.context import CatalogSession
-    from pgrepl.catalog.store.declarative import SystemRow
 
 # objects with an owner and a list, beside relations
 Owned: TypeAlias = "pg_namespace | pg_database | pg_proc | pg_type | pg_foreign_server"
@@ -61,7 +60,7 @@ class ObjectProperty:
     """A system table of objects: its columns of names, owners and access lists, and the word that messages have for an
     object (ObjectProperty of objectaddress.c)."""
 
-    table: type[SystemRow]
+    table: type[Any]  # of its rows
     word: str
     name: str
     owner: str
