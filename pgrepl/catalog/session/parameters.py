@@ -103,8 +103,8 @@ def find(name: str) -> Parameter | None:
 
 def all_parameters() -> list[Parameter]:
     """The parameters that SHOW ALL shows, in its order."""
-    found = [find(key) for key in sorted(_lines()) if key not in NO_SHOW_ALL]
-    return [parameter for parameter in found if parameter is not None]
+    listed = [find(key) for key in sorted(_lines()) if key not in NO_SHOW_ALL]
+    return [parameter for parameter in listed if parameter is not None]
 
 
 def ascii_lower(name: str) -> str:
@@ -423,8 +423,8 @@ class Standbys:
 
     def priority(self, name: str) -> int:
         """1 for the first; of ANY all have 1. 0: the standby is none of them (SyncRepGetStandbyPriority)."""
-        for number, each in enumerate(self.names, 1):
-            if each == "*" or _lower(each) == _lower(name):
+        for number, standby in enumerate(self.names, 1):
+            if standby == "*" or _lower(standby) == _lower(name):
                 return 1 if self.is_quorum else number
         return 0
 
@@ -467,7 +467,7 @@ class _Parser:
 
     def begins_count(self) -> bool:
         """Is the number that comes the one of standbys, and not the name of one?"""
-        kinds = [each.kind for each in self._tokens[self._at : self._at + 2]]
+        kinds = [token.kind for token in self._tokens[self._at : self._at + 2]]
         return kinds == ["number", "("]
 
     def take(self, *kinds: str) -> str | None:
@@ -478,18 +478,18 @@ class _Parser:
         return token.text
 
     def expect(self, *kinds: str) -> str:
-        found = self.take(*kinds)
-        if found is None:
+        taken = self.take(*kinds)
+        if taken is None:
             kind, text, _ = self._tokens[self._at]
             what = "unterminated quoted identifier" if kind == "unterminated" else "syntax error"
             raise PgError("42601", "", detail=f"{what} " + (f'at or near "{text}"' if text else "at end of input"))
-        return found
+        return taken
 
     def names(self) -> list[str]:
-        found = [self._name()]
+        names = [self._name()]
         while self.take(",") is not None:
-            found.append(self._name())
-        return found
+            names.append(self._name())
+        return names
 
     def _name(self) -> str:
         self.expect("name", "number")
@@ -497,12 +497,12 @@ class _Parser:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    for found in _TOKEN.finditer(text):
-        kind, shown = str(found.lastgroup), found.group()
+    for match in _TOKEN.finditer(text):
+        kind, shown = str(match.lastgroup), match.group()
         if kind == "word":
             yield _Token(shown.lower() if shown.lower() in ("first", "any") else "name", shown, shown)
         elif kind == "quoted":
-            yield _Token("name", '"', found["quoted"].replace('""', '"'))
+            yield _Token("name", '"', match["quoted"].replace('""', '"'))
         elif kind == "open":
             yield _Token("unterminated", "")
             return

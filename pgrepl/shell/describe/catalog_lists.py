@@ -49,14 +49,14 @@ class _Names(NamedTuple):
 
 def _matches(pattern: NamePattern | None, names: _Names) -> list[str]:
     """The conditions of a pattern, as processSQLNamePattern makes them."""
-    found: list[str] = []
+    conditions: list[str] = []
     if pattern is not None:
         if pattern.name.regex != "^(.*)$":
             tests = [_test(column, pattern.name) for column in (names.name, names.other) if column]
-            found.append(tests[0] if len(tests) == 1 else "({}\n        OR {})".format(*tests))
+            conditions.append(tests[0] if len(tests) == 1 else "({}\n        OR {})".format(*tests))
         if pattern.schema is not None and names.schema:
-            return found + ([_test(names.schema, pattern.schema)] if pattern.schema.regex != "^(.*)$" else [])
-    return [*found, names.visible] if names.visible else found
+            return conditions + ([_test(names.schema, pattern.schema)] if pattern.schema.regex != "^(.*)$" else [])
+    return [*conditions, names.visible] if names.visible else conditions
 
 
 def _test(column: str, part: PatternPart) -> str:
@@ -204,7 +204,7 @@ def _partitioned(kinds: str, pattern: NamePattern | None, verbose: bool) -> tupl
 
 def _escaped(text: str | None) -> str | None:
     """An operator's name as a pattern: its characters stand for themselves, but for `*` and `?`."""
-    return text if text is None or '"' in text else re.sub(r"[|+()\[\]{}^\\]", lambda found: f'"{found[0]}"', text)
+    return text if text is None or '"' in text else re.sub(r"[|+()\[\]{}^\\]", lambda match: f'"{match[0]}"', text)
 
 
 # --- the lists --------------------------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ def list_objects(shell: Shell, kind: str, args: Sequence[str | None], verbose: b
 def _list(shell: Shell, kind: str, args: Sequence[str | None], verbose: bool, system: bool) -> bool:
     title, columns, always = _LISTS[kind]
     text = args[0] if args else None
-    conditions = [each for each in always if each not in _USUAL or (text is None and not system)]
+    conditions = [condition for condition in always if condition not in _USUAL or (text is None and not system)]
     for number, (names, word) in enumerate(zip(columns, [*args, None], strict=False)):
         if number and word is None:
             continue
@@ -300,15 +300,15 @@ def _list(shell: Shell, kind: str, args: Sequence[str | None], verbose: bool, sy
     query = _query(kind, conditions, marks=marks)
     if not verbose or kind not in _DETAILED:
         return _print(shell, title, query)
-    found = _rows(shell, query)
-    if found is None:
+    result = _rows(shell, query)
+    if result is None:
         return False
-    if not found[1]:
+    if not result[1]:
         if not shell.quiet:
             what = _DETAILED[kind]
             shell.error(f"Did not find any {what}s." if text is None else f'Did not find any {what} named "{text}".')
         return False
-    return all(_describe(shell, kind, [cell or "" for cell in row]) for row in found[1])
+    return all(_describe(shell, kind, [cell or "" for cell in row]) for row in result[1])
 
 
 def _query(name: str, conditions: Sequence[str] = (), found: str = "", *, marks: str = " ") -> str:
@@ -340,10 +340,10 @@ def _describe(shell: Shell, kind: str, row: Sequence[str]) -> bool:
 
 
 def _print(shell: Shell, title: str, text: str, footers: Sequence[str] | None = None) -> bool:
-    found = _rows(shell, text)
-    if found is None:
+    result = _rows(shell, text)
+    if result is None:
         return False
-    columns, rows = found
+    columns, rows = result
     right = [place for place, column in enumerate(columns) if column.type in _NUMBERS]
     return print_listing(shell, title, [column.name for column in columns], rows, footers=footers, right=right)
 

@@ -70,11 +70,11 @@ def parse_pattern(
     if not is_valid_utf8(text):
         # libpq replaces bytes that are no character by these two, so that the server refuses the query
         raise PgError("22021", 'invalid byte sequence for encoding "UTF8": 0xc0 0x20')
-    parts, found = _split(text, 3 if qualified else 1)
+    parts, count = _split(text, 3 if qualified else 1)
     most = 2 if qualified else dots
-    if most is not None and found > most:
+    if most is not None and count > most:
         raise BadPattern(f"improper qualified name (too many dotted names): {text}")
-    if (len(parts) == 3 and parts[0].literal != database) or (dots and found == dots):
+    if (len(parts) == 3 and parts[0].literal != database) or (dots and count == dots):
         raise BadPattern(f"cross-database references are not implemented: {text}")
     schema = parts[-2] if len(parts) > 1 else None
     return NamePattern(text, parts[-1], schema)
@@ -130,11 +130,11 @@ def _split(text: str, most: int) -> tuple[list[PatternPart], int]:
                 elif literal is not None:
                     literal.append(shown)
         i += 1
-    made = [
+    parts = [
         PatternPart(f"^({''.join(piece)})$", None if literal is None else "".join(literal))
         for piece, literal in zip(pieces, literals, strict=True)
     ]
-    return made, dots
+    return parts, dots
 
 
 # --- matching ---------------------------------------------------------------------------------------------------------
@@ -143,9 +143,9 @@ def _split(text: str, most: int) -> tuple[list[PatternPart], int]:
 def matching_relations(session: Session, pattern: NamePattern | None, kinds: Container[str]) -> list[Relation]:
     """The matching relations by schema and name. Without a schema in the pattern, or without a pattern, only visible
     ones."""
-    found = [relation(session, oid) for oid, kind in _candidates(session, pattern) if kind in kinds or kind == "?"]
+    candidates = [relation(session, oid) for oid, kind in _candidates(session, pattern) if kind in kinds or kind == "?"]
     chosen = []
-    for one in found:
+    for one in candidates:
         if one.kind not in kinds:
             continue
         if pattern is not None:
@@ -169,10 +169,10 @@ def _candidates(session: Session, pattern: NamePattern | None) -> list[tuple[int
         if namespace is None:
             return []
     listed = relations_named(session, name, namespace.oid if namespace is not None else None)
-    found = [(row.oid, row.relkind) for row in listed]
+    candidates = [(row.oid, row.relkind) for row in listed]
     if _may_be_system(pattern):
-        found += [(r.oid, r.kind) for r in session.system_relations()]
-    return found
+        candidates += [(r.oid, r.kind) for r in session.system_relations()]
+    return candidates
 
 
 def _may_be_system(pattern: NamePattern | None) -> bool:

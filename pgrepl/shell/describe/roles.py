@@ -72,9 +72,9 @@ def list_default_privileges(shell: Shell, text: str | None) -> bool:
     return print_listing(shell, "Default access privileges", headers, listed)
 
 
-def _column_acls(session: Session, found: Relation) -> str:
+def _column_acls(session: Session, rel: Relation) -> str:
     lines = []
-    for column in found.columns:
+    for column in rel.columns:
         items = acl_text(session, column.acl) if column.expands else None
         if items is not None:
             lines.append(f"{column.name}:\n  " + "\n  ".join(items))

@@ -281,16 +281,16 @@ class Merger:
 
     def _inheritable(self, parent: Relation) -> set[int]:
         """The parent's columns whose NOT NULL its children get."""
-        found = {attribute.num for attribute in parent.columns if attribute.notnull}
+        numbers = {attribute.num for attribute in parent.columns if attribute.notnull}
         named = not_nulls(self.session, parent.oid)
-        found.difference_update(number for number, row in named.items() if row.connoinherit)
+        numbers.difference_update(number for number, row in named.items() if row.connoinherit)
         if self.session.settings.release >= 18:
-            listed = [*(number for number in named if number in found), *sorted(found - named.keys())]
+            listed = [*(number for number in named if number in numbers), *sorted(numbers - named.keys())]
             self.not_nulls += [
                 (parent.attributes[number - 1].name, named[number].conname if number in named else None)
                 for number in listed
             ]
-        return found
+        return numbers
 
     def _add_default(self, parent: Relation, column: NewColumn, default: Expr, numbers: dict[int, int]) -> None:
         detail = (

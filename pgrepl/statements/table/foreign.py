@@ -348,17 +348,17 @@ def _columns(
 
 def _numbers(rel: Relation, names: Sequence[str]) -> tuple[int, ...]:
     """The numbers of the columns that a foreign key names (transformColumnNameList)."""
-    found: list[int] = []
+    numbers: list[int] = []
     for name in names:
         attribute = rel.attribute(name)
         if attribute is None:
             if name in SYSTEM_COLUMNS:
                 raise PgError("0A000", "system columns cannot be used in foreign keys")
             raise PgError("42703", f'column "{name}" referenced in foreign key constraint does not exist')
-        if len(found) >= MAX_KEYS:
+        if len(numbers) >= MAX_KEYS:
             raise PgError("54011", f"cannot have more than {MAX_KEYS} keys in a foreign key")
-        found.append(attribute.num)
-    return tuple(found)
+        numbers.append(attribute.num)
+    return tuple(numbers)
 
 
 def _primary_key(session: Session, pk_rel: Relation) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
@@ -430,14 +430,14 @@ def _check_comparable(
     """There must be an = between each pair of columns that agrees with the referenced index."""
     for own, other, opclass in zip(columns.referencing, columns.referenced, classes, strict=True):
         fk, pk = rel.attribute_by_number(own), pk_rel.attribute_by_number(other)
-        found = opclass_by_oid(opclass)
-        assert fk is not None and pk is not None and found is not None
+        row = opclass_by_oid(opclass)
+        assert fk is not None and pk is not None and row is not None
         base = lookup.base(fk.type)
-        if found.method == GIST and base == lookup.base(pk.type):
+        if row.method == GIST and base == lookup.base(pk.type):
             continue
-        if family_member(found.family, found.intype, base, EQUAL) and family_member(found.family, base, base, EQUAL):
+        if family_member(row.family, row.intype, base, EQUAL) and family_member(row.family, base, base, EQUAL):
             continue
-        if can_coerce((pk.type, fk.type), (found.intype, found.intype), Context.IMPLICIT):
+        if can_coerce((pk.type, fk.type), (row.intype, row.intype), Context.IMPLICIT):
             continue
         names = f'"{fk.name}" and "{pk.name}"'
         if session.settings.release >= 18:

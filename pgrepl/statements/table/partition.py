@@ -316,11 +316,11 @@ def key_columns(session: Session, relid: int) -> dict[int, bool]:
     row = store.one(session, pg_partitioned_table, partrelid=relid)
     if row is None:
         return {}
-    found = {attnum: False for attnum in row.partattrs if attnum}
+    columns = {attnum: False for attnum in row.partattrs if attnum}
     for data in row.partexprs or ():
         for attnum in var_attnums(stored.from_json(data, session)):
-            found.setdefault(attnum, True)
-    return found
+            columns.setdefault(attnum, True)
+    return columns
 
 
 def clone_from_parent(session: Session, table: int, parent: int) -> None:
