@@ -34,6 +34,7 @@ def test_several_commands_are_shown_when_several_fit(pgrepl: Run) -> None:
     assert re.findall("Command:     (.*)", printed) == [
         "ALTER SCHEMA",
         "ALTER SEQUENCE",
+        "ALTER SERVER",
         "ALTER SUBSCRIPTION",
         "ALTER SYSTEM",
     ]
