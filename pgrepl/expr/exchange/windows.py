@@ -1,12 +1,12 @@
 """Window functions: Spark's own, and aggregates over a frame.
 
-Frames that Spark lacks are refused: EXCLUDE, GROUPS with an offset, offsets that are not constants.
+Frames that Spark lacks are refused: EXCLUDE, GROUPS with an offset, offsets that are not constants. So are wrong
+arguments of ntile() and nth_value(), which are errors only where there are rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.program import refuse
@@ -46,8 +46,8 @@ def _frame(window: tree.Window, by_resno: dict[int, tree.Expr], compiler: Compil
         return ""
     if mode == "RANGE" and not {window.frame_start, window.frame_end} <= plain:
         _check_range(window, by_resno)
-    start = _bound(window.frame_start, window.start_offset, compiler, "starting")
-    end = _bound(window.frame_end, window.end_offset, compiler, "ending")
+    start = _bound(window.frame_start, window.start_offset, compiler, "starting", mode)
+    end = _bound(window.frame_end, window.end_offset, compiler, "ending", mode)
     return f"{mode} BETWEEN {start} AND {end}"
 
 
@@ -58,18 +58,16 @@ def _check_range(window: tree.Window, by_resno: dict[int, tree.Expr]) -> None:
         raise refuse("a window frame of RANGE with an offset over this type")
 
 
-def _bound(bound: str, offset: tree.Expr | None, compiler: Compiler, which: str) -> str:
+def _bound(bound: str, offset: tree.Expr | None, compiler: Compiler, which: str, mode: str) -> str:
     if offset is None:
         return bound
     value = compiler.constant(offset)
-    if value is NOT_CONSTANT or isinstance(value, (str, tuple, float)):
-        raise refuse("a window frame whose offset is not a constant number")
     if value is None:
         raise PgError("22004", f"frame {which} offset must not be null")
+    if not isinstance(value, int) or value >= 2**31 or (value < 0 and mode == "RANGE"):
+        raise refuse("a window frame with this offset")
     if value < 0:
         raise PgError("22013", f"frame {which} offset must not be negative")
-    if isinstance(value, Decimal) or value >= 2**31:
-        raise refuse("a window frame with this offset")
     return f"{value} {bound}"
 
 
@@ -99,12 +97,10 @@ def _place(function: str, result: str) -> Made:
 
 def _ntile(node: tree.WindowFunc, compiler: Compiler, over: str) -> Sql:
     count = compiler.constant(node.args[0])
-    if count is NOT_CONSTANT:
-        raise refuse("ntile of a number that is not a constant")
     if count is None:
         return Sql("CAST(NULL AS INT)", "INT", null=True)
-    if count <= 0:
-        raise PgError("22014", "argument of ntile must be greater than zero")
+    if count is NOT_CONSTANT or count <= 0:
+        raise refuse("ntile of this number")
     return Sql(f"ntile({count}){over}", "INT")
 
 
@@ -139,13 +135,11 @@ def _edge(function: str) -> Made:
 
 def _nth_value(node: tree.WindowFunc, compiler: Compiler, over: str) -> Sql:
     number = compiler.constant(node.args[1])
-    if number is NOT_CONSTANT:
-        raise refuse("nth_value of a number that is not a constant")
     result = form_type(node.type, node.typmod)
     if number is None:
         return Sql(cast("NULL", result), result, null=True)
-    if number <= 0:
-        raise PgError("22016", "argument of nth_value must be greater than zero")
+    if number is NOT_CONSTANT or number <= 0:
+        raise refuse("nth_value of this number")
     return Sql(f"nth_value({compiler.text(node.args[0])}, {number}){over}", result)
 
 

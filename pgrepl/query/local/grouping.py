@@ -8,10 +8,10 @@ from typing import Any
 from pgrepl.expr import tree
 from pgrepl.expr.evaluate import evaluate
 from pgrepl.expr.tree import Expr, Query
-from pgrepl.expr.walk import lookup, query_exprs, rewrite, walk_deep, with_levels
+from pgrepl.expr.walk import lookup, rewrite, with_levels
 from pgrepl.query.local.env import Compiled, Env, Slot, SortKey, sort
 from pgrepl.query.local.evaluator import Evaluator
-from pgrepl.query.shape import aggregates, at_home
+from pgrepl.query.shape import aggregates, at_home, grouping_functions
 from pgrepl.types.values import row_hash_form
 
 
@@ -23,12 +23,6 @@ class Grouping:
         self.query = query
         self.evaluator = evaluator
         self.aggregates = [evaluator.flat(each) for each in aggregates(query)]
-        functions = [
-            node
-            for expr in query_exprs(query)
-            for node, level in walk_deep(expr)
-            if isinstance(node, tree.GroupingFunc) and node.levelsup == level
-        ]
         by_resno = {t.resno: evaluator.flat(t.expr) for t in query.targets}
         self.keys: list[tuple[int, Expr]] = [(g.resno, by_resno[g.resno]) for g in query.group]
         sets = query.grouping_sets
@@ -36,7 +30,7 @@ class Grouping:
             [tuple(resno for resno, _ in self.keys)] if sets is None else [tuple(s) for s in sets.sets]
         )
         self.plain = sets is None
-        self._refs = list(dict.fromkeys(map(self._references, functions)))
+        self._refs = list(dict.fromkeys(map(self._references, grouping_functions(query))))
         self._key_values = [evaluator.compile(computed(expr)) for _, expr in self.keys]
         self._key_form = row_hash_form(expr.type for _, expr in self.keys)
         self._accumulators = [_Aggregate(a, evaluator, self.after) for a in self.aggregates]

@@ -22,7 +22,7 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.query.engine_choice import is_for_spark
 from pgrepl.query.local.env import Env
 from pgrepl.query.local.select import QueryEvaluator
-from pgrepl.query.shape import aggregates, names_outer_with, sees_outside, uses_groups
+from pgrepl.query.shape import aggregates, grouping_functions, names_outer_with, sees_outside, uses_groups
 from pgrepl.query.spark.level import Job, Level, Text, WithQuery, is_place
 from pgrepl.query.spark.setops import condition, played, recursive_query, set_operation, ship, sublink
 from pgrepl.query.spark.sources import Sources, as_array
@@ -265,7 +265,7 @@ def _grouped(level: Level, clauses: _Clauses) -> _Clauses:
         of_nothing.append(items[-1])
         kind = value.type if value.special is None else form_type(aggregate.type, aggregate.typmod)
         known[inner] = known[aggregate] = Sql(f"{alias}.a{number}", kind)
-    for number, function in enumerate(_grouping_functions(query), 1):
+    for number, function in enumerate(grouping_functions(query), 1):
         bits = " + ".join(
             f"CAST(grouping({keys[resno]}) AS INT) * {1 << place}"
             for place, resno in enumerate(reversed(function.refs))
@@ -299,15 +299,6 @@ def _group_by(query: Query, keys: dict[int, str]) -> str:
             return ""
         return f" GROUP BY GROUPING SETS ({', '.join(sets)})"
     return f" GROUP BY {', '.join(keys.values())}" if keys else ""
-
-
-def _grouping_functions(query: Query) -> list[tree.GroupingFunc]:
-    found: list[tree.GroupingFunc] = []
-    for expr in query_exprs(query):
-        for node in walk(expr):
-            if isinstance(node, tree.GroupingFunc) and node not in found:
-                found.append(node)
-    return found
 
 
 # --- DISTINCT, ORDER BY, LIMIT ----------------------------------------------------------------------------------------
