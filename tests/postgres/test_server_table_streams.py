@@ -119,7 +119,7 @@ def test_a_truncate_that_waits_for_the_copy(served: Served) -> None:
 
 def test_many_changes_go_by_columns(served: Served) -> None:
     filled(served)
-    served.sub("ALTER SYSTEM SET pgrepl.local_rows = 100")
+    served.sub("ALTER SYSTEM SET pgrepl.engine = local")  # a JVM that other tests have started would copy at once
     with copying(served) as (_, held, _rounds):
         served.pub("UPDATE t SET b = b || '!'; INSERT INTO t SELECT g, 'new' FROM generate_series(1, 5000) g")
         served.pub("INSERT INTO u VALUES (1, 'too')")
