@@ -121,9 +121,9 @@ def row_type_of(compilation: Compilation, names: tuple[str, ...]) -> DataType:
 
 def _relation(session: Session, names: tuple[str, ...]) -> Relation:
     schema = names[-2] if len(names) > 1 else None
-    found = find_relation(session, nodes.RangeVar(names[-1], schema))
-    assert found is not None
-    return found
+    relation = find_relation(session, nodes.RangeVar(names[-1], schema))
+    assert relation is not None
+    return relation
 
 
 def array_of(session: Session, kind: DataType) -> DataType:

@@ -83,12 +83,12 @@ def _check_level(session: Session, query: Query, role: int, reads: bool) -> None
         check(session, behind, view_role(session, view), reads=reads)
 
 
-def _check_populated(found: Relation) -> None:
+def _check_populated(rel: Relation) -> None:
     """Raises for a materialized view that has not been populated (ExecOpenScanRelation)."""
-    if not found.populated:
+    if not rel.populated:
         raise PgError(
             "55000",
-            f'materialized view "{found.name}" has not been populated',
+            f'materialized view "{rel.name}" has not been populated',
             hint="Use the REFRESH MATERIALIZED VIEW command.",
         )
 
@@ -99,37 +99,37 @@ def check_named(session: Session, query: Query, role: int) -> None:
     for varno, entry in enumerate(query.rtable, 1):
         if entry.kind is not RteKind.RELATION:
             continue
-        found = relation(session, entry.relid, entry.release)
-        hidden = _HIDDEN_COLUMNS.get((found.schema, found.name))
+        rel = relation(session, entry.relid, entry.release)
+        hidden = _HIDDEN_COLUMNS.get((rel.schema, rel.name))
         if hidden is not None:
             secret = next(i for i, c in enumerate(entry.columns, 1) if c.name == hidden)
             if not used_columns(query).get(varno, frozenset()) & {secret, 0}:
                 continue
-        if not acl.has_table_privilege(session, found, "SELECT", role):
+        if not acl.has_table_privilege(session, rel, "SELECT", role):
             used = used_columns(query) if used is None else used
-            if not _may_read(session, found, used.get(varno, frozenset()), role):
-                raise acl.permission_denied(found)
+            if not _may_read(session, rel, used.get(varno, frozenset()), role):
+                raise acl.permission_denied(rel)
         if any(mark.varno == varno for mark in query.row_marks):
-            _check_may_lock(session, found, role)
-            if found.kind == "m":  # as CheckValidRowMarkRel does
-                raise PgError("42809", f'cannot lock rows in materialized view "{found.name}"')
+            _check_may_lock(session, rel, role)
+            if rel.kind == "m":  # as CheckValidRowMarkRel does
+                raise PgError("42809", f'cannot lock rows in materialized view "{rel.name}"')
 
 
-def _check_may_lock(session: Session, found: Relation, role: int) -> None:
+def _check_may_lock(session: Session, rel: Relation, role: int) -> None:
     """Locking clauses need the UPDATE privilege, at least on some column (ACL_SELECT_FOR_UPDATE)."""
-    if acl.has_table_privilege(session, found, "UPDATE", role):
+    if acl.has_table_privilege(session, rel, "UPDATE", role):
         return
-    if not any(acl.has_column_privilege(session, found, a.num, "UPDATE", role) for a in found.columns):
-        raise acl.permission_denied(found)
+    if not any(acl.has_column_privilege(session, rel, a.num, "UPDATE", role) for a in rel.columns):
+        raise acl.permission_denied(rel)
 
 
-def _may_read(session: Session, found: Relation, used: frozenset[int], role: int) -> bool:
+def _may_read(session: Session, rel: Relation, used: frozenset[int], role: int) -> bool:
     """Whether privileges on columns suffice: on each that is read; on any at all when none is (SELECT count(*))."""
-    columns = [a.num for a in found.columns]
+    columns = [a.num for a in rel.columns]
     if not used:
-        return any(acl.has_column_privilege(session, found, number, "SELECT", role) for number in columns)
+        return any(acl.has_column_privilege(session, rel, number, "SELECT", role) for number in columns)
     wanted = {*used, *columns} - {0} if 0 in used else used
-    return all(acl.has_column_privilege(session, found, number, "SELECT", role) for number in wanted)
+    return all(acl.has_column_privilege(session, rel, number, "SELECT", role) for number in wanted)
 
 
 # --- run --------------------------------------------------------------------------------------------------------------

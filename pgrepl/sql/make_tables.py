@@ -138,8 +138,8 @@ def with_aliases(grammar: Grammar) -> None:
     """Put an alias in place of each action, as Lark knows no more than a word."""
     known: dict[tuple[str, str], str] = {}
 
-    def alias(found: re.Match[str]) -> str:
-        terminal, action = key = found[1] or "", found[2].rstrip()
+    def alias(match: re.Match[str]) -> str:
+        terminal, action = key = match[1] or "", match[2].rstrip()
         word = known.setdefault(key, f"action_{len(known)}")
         grammar.actions[word] = action
         if terminal:

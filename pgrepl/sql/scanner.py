@@ -179,9 +179,9 @@ def _operator(run: str) -> str:
 
 
 def _number(text: str, start: int) -> Token:
-    found = _numbers().match(text, start)
-    assert found is not None
-    kind, end, digits = found.lastgroup, found.end(), found[0]
+    match = _numbers().match(text, start)
+    assert match is not None
+    kind, end, digits = match.lastgroup, match.end(), match[0]
     junk = _junk_end(text, start, end) if kind == "badbased" or _NAME_GOES_ON.match(text, end) else 0
     if junk > end or kind == "badreal":
         raise near("trailing junk after numeric literal", text, start, max(junk, end))

@@ -138,15 +138,15 @@ def _through(expr: Expr, below: Sequence[Expr]) -> Expr:
 
 def stage_insert(session: Session, modify: Modify, *, on_spark: bool) -> SparkChanges:
     """Carry out a statement as far as it goes without the write lock; or Declined."""
-    found = rows_from(session, modify)
+    rows = rows_from(session, modify)
     rel = relation(session, modify.relid)
     changes = SparkChanges(session, rel, ModifyKind.INSERT, modify.named, session.transaction.numbering.last_snapshot())
     staged = changes.of(rel)
     infos = unique_indexes(session, rel)
     keys = tuple(whole_keys(infos, staged))
     made = [
-        (rel, _change_of(session, changes, found, member, keys, with_keys=bool(infos)))
-        for member in _members(session, found.entry)
+        (rel, _change_of(session, changes, rows, member, keys, with_keys=bool(infos)))
+        for member in _members(session, rows.entry)
     ]
     spans = carry_out(session, changes, made, on_spark=on_spark)
     if staged.files and any(keys_differ(session, staged, info, spans) is not True for info in infos):
@@ -328,16 +328,16 @@ def check_row_alone(exprs: Iterable[tree.Expr], entry_of: int | None) -> None:
 def computed(session: Session, column: LakeColumn, expr: tree.Expr, rel: Relation) -> KernelColumn:
     """The kernel column that gets the value of an expression over the source."""
     not_null = rel.attributes[column.attnum - 1].notnull
-    found = value_of(expr, Context(session))
-    if found is None:
+    value = value_of(expr, Context(session))
+    if value is None:
         raise Declined(f'the value of column "{column.name}" needs the session')
-    if isinstance(found.expr, tree.Const):
-        return KernelColumn(column.attnum, 0, column.form.to_array([found.expr.value]), not_null)
-    if isinstance(found.expr, tree.Var):
-        return KernelColumn(column.attnum, found.expr.attnum, None, not_null)
-    if is_row_type(found.expr.type):
+    if isinstance(value.expr, tree.Const):
+        return KernelColumn(column.attnum, 0, column.form.to_array([value.expr.value]), not_null)
+    if isinstance(value.expr, tree.Var):
+        return KernelColumn(column.attnum, value.expr.attnum, None, not_null)
+    if is_row_type(value.expr.type):
         raise Declined("rows as values")
-    return KernelColumn(column.attnum, 0, None, not_null, None, found)
+    return KernelColumn(column.attnum, 0, None, not_null, None, value)
 
 
 def check_forms(table: LakeTable, rel: Relation) -> None:

@@ -152,11 +152,11 @@ class _Parted:
             has_aggregates=True,
         )
         try:
-            found = frame_of(self.session, query)
+            frame = frame_of(self.session, query)
         except Declined:
             return True  # unknown
         with spark.pg_errors():
-            return bool(found.take(1))
+            return bool(frame.take(1))
 
     def keys_are_plain(self) -> bool:
         return all(self.target.attributes[n - 1].type in _PLAIN for n in self.key.columns)

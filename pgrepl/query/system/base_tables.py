@@ -266,8 +266,8 @@ def _namespace(schema: str) -> int:
 def _proc_oid(name: str) -> int:
     if name in ("", "-"):
         return 0
-    found = builtin.procs_by_name(name)
-    return found[0].oid if found else 0
+    procs = builtin.procs_by_name(name)
+    return procs[0].oid if procs else 0
 
 
 _LATER = ("pg_get_sequence_data", "pg_get_publication_sequences")  # functions of PostgreSQL 18 and 19

@@ -164,8 +164,8 @@ def _table(session: Session, stmt: CopyStmt) -> CopyToSource:
     return _of_query(query, tuple(column.name for column in columns), found)
 
 
-def _of_query(query: Query, names: tuple[str, ...], found: Relation | None = None) -> CopyToSource:
-    return CopyToSource(names, tuple(base_and_typmod(c.type, c.typmod) for c in query.columns), query, relation=found)
+def _of_query(query: Query, names: tuple[str, ...], rel: Relation | None = None) -> CopyToSource:
+    return CopyToSource(names, tuple(base_and_typmod(c.type, c.typmod) for c in query.columns), query, relation=rel)
 
 
 def _query(session: Session, stmt: Statement) -> CopyToSource:
@@ -316,8 +316,8 @@ def _text_field(options: CopyOptions) -> Quoting:
     """Puts backslashes before characters that have a meaning to a reader."""
     special = re.compile(f"[\b-\r\\\\{re.escape(options.delimiter)}]")
 
-    def escape(found: re.Match[str]) -> str:
-        return _LETTERS.get(found[0]) or "\\" + found[0]
+    def escape(match: re.Match[str]) -> str:
+        return _LETTERS.get(match[0]) or "\\" + match[0]
 
     search, sub = special.search, special.sub
     return lambda text: sub(escape, text) if search(text) else text

@@ -186,10 +186,10 @@ def _walk_text(options: CopyOptions) -> Walk:
         else:
             raws, at = [], -1
             while at < len(line):
-                found = field.match(line, at + 1)
-                assert found is not None
-                at = found.end()
-                raws.append(found[0])
+                match = field.match(line, at + 1)
+                assert match is not None
+                at = match.end()
+                raws.append(match[0])
                 if line[at : at + 1] == "\\":  # nothing follows it
                     break
         if raws[-1].endswith("\\") and (len(raws[-1]) - len(raws[-1].rstrip("\\"))) % 2:
@@ -211,9 +211,9 @@ def unescaped(field: str) -> str:
         return field
     beyond_ascii = False
 
-    def resolve(found: re.Match[str]) -> str:
+    def resolve(match: re.Match[str]) -> str:
         nonlocal beyond_ascii
-        octal, hexadecimal, char = found.groups()
+        octal, hexadecimal, char = match.groups()
         if char is not None:
             return _LETTERS.get(char, char)
         code = int(octal, 8) & 0xFF if octal else int(hexadecimal, 16)
@@ -273,11 +273,11 @@ def _walk_csv(options: CopyOptions) -> Walk:
     def _quoted_part(line: str, at: int, parts: list[str]) -> int:
         """Read up to the closing quote; returns the position behind it."""
         while True:
-            found = inside.search(line, at)
-            if found is None:
+            match = inside.search(line, at)
+            if match is None:
                 raise PgError("22P04", "unterminated CSV quoted field")
-            parts.append(line[at : found.start()])
-            at, char = found.end(), found[0]
+            parts.append(line[at : match.start()])
+            at, char = match.end(), match[0]
             if char == escape and line[at : at + 1] in (escape, quote):
                 parts.append(line[at])
                 at += 1

@@ -86,12 +86,12 @@ def with_options(target: CopyTarget, options: CopyOptions) -> CopyTarget:
     )
 
 
-def _condition(session: Session, found: Relation, stmt: CopyStmt) -> Expr:
+def _condition(session: Session, rel: Relation, stmt: CopyStmt) -> Expr:
     assert stmt.where is not None
-    scope = scope_of_relation(session, found)
+    scope = scope_of_relation(session, rel)
     where = assign_collations(analyze_where(scope, stmt.where, ExprKind.COPY_WHERE, "WHERE"))
     used = var_attnums(where)
-    for column in found.columns:
+    for column in rel.columns:
         if column.generated and (column.num in used or 0 in used):
             raise PgError(
                 "42P10",
@@ -101,13 +101,13 @@ def _condition(session: Session, found: Relation, stmt: CopyStmt) -> Expr:
     return where
 
 
-def _check_privileges(session: Session, found: Relation, columns: list[Attribute], where: Expr | None) -> None:
+def _check_privileges(session: Session, rel: Relation, columns: list[Attribute], where: Expr | None) -> None:
     """INSERT on the columns filled, SELECT on the columns that the condition reads."""
     read = var_attnums(where) if where is not None else ()
-    wanted = [a.num for a in found.columns] if 0 in read else sorted(read)
-    allowed = may_use(session, found, "INSERT", [column.num for column in columns])
-    if not allowed or (read and not may_use(session, found, "SELECT", wanted)):
-        raise permission_denied(found)
+    wanted = [a.num for a in rel.columns] if 0 in read else sorted(read)
+    allowed = may_use(session, rel, "INSERT", [column.num for column in columns])
+    if not allowed or (read and not may_use(session, rel, "SELECT", wanted)):
+        raise permission_denied(rel)
 
 
 def one_by_one(target: CopyTarget, options: CopyOptions) -> bool:

@@ -96,8 +96,8 @@ def format_type(call: Call, oid: int | None, typmod: int | None) -> str | None:
 
 @implements("pg_table_is_visible", context=True)
 def pg_table_is_visible(call: Call, oid: int) -> bool | None:
-    found = relation_or_none(call.session, oid)
-    return None if found is None else relation_is_visible(call.session, found)
+    rel = relation_or_none(call.session, oid)
+    return None if rel is None else relation_is_visible(call.session, rel)
 
 
 @implements("pg_type_is_visible", context=True)

@@ -115,12 +115,12 @@ def _on_any_column(session: Session, role: int, given: Any, text: str) -> bool |
     return any(_column(session, found, number, role, m) for m in masks for number in columns)
 
 
-def _column(session: Session, found: Relation, number: int, role: int, mask: int) -> bool:
-    if acl.relation_mask(session, found, role, mask) == mask:
+def _column(session: Session, rel: Relation, number: int, role: int, mask: int) -> bool:
+    if acl.relation_mask(session, rel, role, mask) == mask:
         return True
-    attribute = found.attribute_by_number(number)
+    attribute = rel.attribute_by_number(number)
     listed = acl.parse_acl(attribute.acl) if attribute is not None else None
-    return listed is not None and acl.aclmask(session, listed, role, found.owner, mask) == mask
+    return listed is not None and acl.aclmask(session, listed, role, rel.owner, mask) == mask
 
 
 def _on_schema(session: Session, role: int, given: Any, text: str) -> bool | None:
@@ -146,8 +146,8 @@ def _on_function(session: Session, role: int, given: Any, text: str) -> bool | N
     row = routine_row(session, oid)
     if row is not None:
         return _on_object(session, ObjectKind.FUNCTION, row, role, masks)
-    found = proc_by_oid(oid)
-    return None if found is None else is_superuser(session, role) or is_public(found)
+    proc = proc_by_oid(oid)
+    return None if proc is None else is_superuser(session, role) or is_public(proc)
 
 
 def _on_server(session: Session, role: int, given: Any, text: str) -> bool | None:
@@ -227,8 +227,8 @@ _family("pg_has_role", _on_role)
 
 @implements("row_security_active", context=True)
 def row_security_active(call: Call, oid: int) -> bool | None:
-    found = relation_or_none(call.session, oid)
-    return None if found is None else is_active(call.session, found)
+    rel = relation_or_none(call.session, oid)
+    return None if rel is None else is_active(call.session, rel)
 
 
 @implements("row_security_active_name", context=True)

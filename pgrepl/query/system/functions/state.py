@@ -230,29 +230,29 @@ def pg_control_system(call: Call) -> tuple[object, ...]:
 
 @implements("pg_table_size", context=True)
 def pg_table_size(call: Call, oid: int) -> int | None:
-    found = relation_or_none(call.session, oid)
-    return None if found is None else relations.table_size(call.session, found)
+    rel = relation_or_none(call.session, oid)
+    return None if rel is None else relations.table_size(call.session, rel)
 
 
 @implements("pg_indexes_size", context=True)
 def pg_indexes_size(call: Call, oid: int) -> int | None:
-    found = relation_or_none(call.session, oid)
-    return None if found is None else relations.indexes_size(call.session, found)
+    rel = relation_or_none(call.session, oid)
+    return None if rel is None else relations.indexes_size(call.session, rel)
 
 
 @implements("pg_total_relation_size", context=True)
 def pg_total_relation_size(call: Call, oid: int) -> int | None:
-    found = relation_or_none(call.session, oid)
-    return None if found is None else relations.total_size(call.session, found)
+    rel = relation_or_none(call.session, oid)
+    return None if rel is None else relations.total_size(call.session, rel)
 
 
 @implements("pg_relation_size", "pg_relation_size(regclass)", context=True)
 def pg_relation_size(call: Call, oid: int, fork: str = "main") -> int | None:
     """The main fork is what a table's rows take. Indexes and sequences begin with a page."""
-    found = relation_or_none(call.session, oid)
-    if found is None:
+    rel = relation_or_none(call.session, oid)
+    if rel is None:
         return None
-    return relations.relation_size(call.session, found) if fork == "main" else 0
+    return relations.relation_size(call.session, rel) if fork == "main" else 0
 
 
 @implements("pg_database_size_oid", context=True)
