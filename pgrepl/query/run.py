@@ -77,8 +77,8 @@ def _check_level(session: Session, query: Query, role: int, reads: bool) -> None
     views = [(v, view_query(session, v.oid)) for v in named if v.kind == "v" and not v.is_system]
     check_named(session, query, role)
     if reads:
-        for found in named:
-            _check_populated(found)
+        for rel in named:
+            _check_populated(rel)
     for view, behind in views:
         check(session, behind, view_role(session, view), reads=reads)
 
@@ -237,8 +237,8 @@ def _result(
     texts = map(texts_for(session, [c.type for c in query.columns]), rows.batches(whole=not session.streams))
     if session.streams and waits:
         return Result("SELECT", columns, StreamedRows(session, texts))
-    found = [row for batch in texts for row in batch]
-    return Result(f"SELECT {len(found)}", columns, found)
+    rows_shown = [row for batch in texts for row in batch]
+    return Result(f"SELECT {len(rows_shown)}", columns, rows_shown)
 
 
 def with_table_locks(session: Session, stmt: SelectStmt, query: Query) -> Query:

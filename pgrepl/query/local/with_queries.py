@@ -110,13 +110,13 @@ def _combined(
 
 
 def _unique(rows: Iterable[Row], operation: SetOperation) -> list[Row]:
-    found = first_of_each(rows, row_hash_form(column.type for column in operation.columns))
+    distinct = first_of_each(rows, row_hash_form(column.type for column in operation.columns))
     keys = [
         SortKey(lambda row, i=i: row[i], op, False, operation.columns[i].type)  # type: ignore[misc]
         for i, op in enumerate(operation.sortops)
         if op
     ]
-    return sort(found, keys) if len(keys) == len(operation.columns) else found
+    return sort(distinct, keys) if len(keys) == len(operation.columns) else distinct
 
 
 # --- with queries -----------------------------------------------------------------------------------------------------
@@ -213,18 +213,18 @@ def _with_origin(cte: Cte, operation: SetOperation, width: int) -> Query:
     entry = entries[operation.right.varno - 1]
     term = entry.subquery
     assert term is not None
-    found = [
+    cycles = [
         (varno, own)
         for varno, own in enumerate(term.rtable, 1)
         if own.kind is RteKind.CTE and own.self_reference and own.cte == cte.name and own.cte_levelsup == 2
     ]
-    if not found:
+    if not cycles:
         raise PgError(
             "0A000",
             f'with a SEARCH or CYCLE clause, the recursive reference to WITH query "{cte.name}" must be at the top '
             "level of its right-hand SELECT",
         )
-    varno, own = found[0]
+    varno, own = cycles[0]
     names = len(own.columns) - width
     added = [
         Target(

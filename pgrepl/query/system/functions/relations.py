@@ -49,10 +49,10 @@ def pg_get_publication_tables(call: Call, names: PgArray) -> Iterator[tuple[Any,
     for name in names.items:
         if one(session, pg_publication, datid=session.database_oid, pubname=name) is None:
             raise PgError("42704", f'publication "{name}" does not exist')
-    for found in published_tables(session, list(names.items)):
-        attrs = vector_of(oids.INT2, list(found.attrs))
-        qual = None if found.qual is None else json.dumps(found.qual, separators=(",", ":"))
-        yield found.publication, found.relid, attrs, qual
+    for published in published_tables(session, list(names.items)):
+        attrs = vector_of(oids.INT2, list(published.attrs))
+        qual = None if published.qual is None else json.dumps(published.qual, separators=(",", ":"))
+        yield published.publication, published.relid, attrs, qual
 
 
 @implements("pg_get_publication_sequences", context=True)
@@ -232,7 +232,7 @@ def reserve(session: Session, oid: int, count: int) -> tuple[int, int]:
         mine = used(session)
         mine.values[oid], mine.last = first + step * (count - 1), oid
         return reserved
-    found, row = relation(session, oid), one(session, pg_sequence, seqrelid=oid)
+    sequence, row = relation(session, oid), one(session, pg_sequence, seqrelid=oid)
     assert row is not None
     first = row.seqstart if row.last_value is None else row.last_value
     if row.is_called:
@@ -240,8 +240,8 @@ def reserve(session: Session, oid: int, count: int) -> tuple[int, int]:
     last = first + row.seqincrement * (count - 1)
     if last > row.seqmax if row.seqincrement > 0 else last < row.seqmin:
         if row.seqcycle:
-            raise unsupported(f'sequence "{found.name}" going round within one statement of Spark\'s')
-        raise _exhausted(found, row)
+            raise unsupported(f'sequence "{sequence.name}" going round within one statement of Spark\'s')
+        raise _exhausted(sequence, row)
     move(session, oid, last, True)
     mine = used(session)
     mine.values[oid], mine.last = last, oid
@@ -266,10 +266,10 @@ def pg_get_sequence_data(call: Call, oid: int) -> tuple[Any, ...]:
 
 @implements("currval_oid", context=True)
 def currval(call: Call, oid: int) -> int:
-    found, _ = _sequence(call.session, oid, "SELECT", "USAGE")
+    sequence, _ = _sequence(call.session, oid, "SELECT", "USAGE")
     value = used(call.session).values.get(oid)
     if value is None:
-        raise PgError("55000", f'currval of sequence "{found.name}" is not yet defined in this session')
+        raise PgError("55000", f'currval of sequence "{sequence.name}" is not yet defined in this session')
     return value
 
 
@@ -285,11 +285,11 @@ def lastval(call: Call) -> int:
 @implements("setval_oid", "setval3_oid", context=True)
 def setval(call: Call, oid: int, value: int, is_called: bool = True) -> int:
     session = call.session
-    found, row = _sequence(session, oid, "UPDATE")
-    _require_writable(session, found, "setval()")
+    sequence, row = _sequence(session, oid, "UPDATE")
+    _require_writable(session, sequence, "setval()")
     if not row.seqmin <= value <= row.seqmax:
         bounds = f"({row.seqmin}..{row.seqmax})"
-        raise PgError("22003", f'setval: value {value} is out of bounds for sequence "{found.name}" {bounds}')
+        raise PgError("22003", f'setval: value {value} is out of bounds for sequence "{sequence.name}" {bounds}')
     move(session, oid, value, is_called)
     if is_called:
         used(session).values[oid] = value

@@ -70,11 +70,11 @@ def pg_terminate_backend(call: Call, pid: int, timeout: int) -> bool:
 
 def _signalled(session: Session, pid: int, number: signal.Signals, what: str) -> bool:
     """Send a signal to another session of this server (pg_signal_backend)."""
-    found = activity.found(pid)
-    if found is None:
+    backend = activity.found(pid)
+    if backend is None:
         session.notice("WARNING", f"PID {pid} is not a PostgreSQL backend process")
         return False
-    role = found.get("usesysid")
+    role = backend.get("usesysid")
     if not is_superuser(session, session.role):
         if role is None or is_superuser(session, role):
             raise PgError(
@@ -96,7 +96,7 @@ def _signalled(session: Session, pid: int, number: signal.Signals, what: str) ->
                 '"pg_signal_backend" role may cancel this query.',
             )
     try:
-        activity.send_signal(found, number)
+        activity.send_signal(backend, number)
     except OSError as problem:
         session.notice("WARNING", f"could not send signal to process {pid}: {problem.strerror}")
         return False
