@@ -118,12 +118,12 @@ def _columns(option: DefElem) -> Names:
 
 
 def _encoding(option: DefElem) -> str:
-    found = encoding_name(get_string(option))
-    if found is None:
+    encoding = encoding_name(get_string(option))
+    if encoding is None:
         raise PgError(
             "22023", f'argument to option "{option.name}" must be a valid encoding name', location=option.location
         )
-    return found
+    return encoding
 
 
 def _on_error(option: DefElem, is_from: bool) -> bool:

@@ -120,10 +120,10 @@ def _quick_csv(careful: Splitter, options: CopyOptions, count: int) -> Splitter:
     def split(line: str) -> list[Any]:
         if quote not in line:
             return _plain(line, delimiter, null)
-        found = match(line)
-        if found is None:
+        line_match = match(line)
+        if line_match is None:
             return careful(line)
-        groups = found.groups()
+        groups = line_match.groups()
         return [
             (None if plain == null else plain) if quoted is None else quoted.replace(doubled, quote)
             for quoted, plain in zip(groups[::2], groups[1::2], strict=True)
@@ -227,8 +227,8 @@ def unescaped(field: str) -> str:
 def _unescaped_bytes(field: str) -> str:
     """Bytes given by number may be parts of characters."""
 
-    def resolve(found: re.Match[bytes]) -> bytes:
-        octal, hexadecimal, char = found.groups()
+    def resolve(escape: re.Match[bytes]) -> bytes:
+        octal, hexadecimal, char = escape.groups()
         if char is not None:
             return _LETTERS.get(char.decode("latin-1"), "").encode() or char
         return bytes([int(octal, 8) & 0xFF if octal else int(hexadecimal, 16)])
@@ -249,22 +249,22 @@ def _walk_csv(options: CopyOptions) -> Walk:
         at, length, more = 0, len(line), True
         while more:
             start = at
-            found = usual.match(line, at) if usual is not None else None
-            if found is not None:
-                at = found.end()
-                stop = found.end(1) + 1
+            end_match = usual.match(line, at) if usual is not None else None
+            if end_match is not None:
+                at = end_match.end()
+                stop = end_match.end(1) + 1
                 more = stop < length
-                yield line[start:stop], True, found[1].replace(doubled, quote)
+                yield line[start:stop], True, end_match[1].replace(doubled, quote)
                 continue
             parts: list[str] = []
             quoted = False
             while True:
-                found = outside.search(line, at)
-                stop = length if found is None else found.start()
+                end_match = outside.search(line, at)
+                stop = length if end_match is None else end_match.start()
                 parts.append(line[at:stop])
                 at = stop + 1
-                more = found is not None
-                if found is None or found[0] == delimiter:
+                more = end_match is not None
+                if end_match is None or end_match[0] == delimiter:
                     break
                 quoted = True
                 at = _quoted_part(line, at, parts)

@@ -63,17 +63,17 @@ class CopyTarget:
 def find_target(session: Session, stmt: CopyStmt) -> CopyTarget:
     """The target before options are applied (DoCopy)."""
     assert stmt.relation is not None
-    found = open_relation(session, stmt.relation)
-    where = _condition(session, found, stmt) if stmt.where is not None else None
-    columns = copied_columns(found, stmt.columns)
-    _check_privileges(session, found, columns, where)
+    rel = open_relation(session, stmt.relation)
+    where = _condition(session, rel, stmt) if stmt.where is not None else None
+    columns = copied_columns(rel, stmt.columns)
+    _check_privileges(session, rel, columns, where)
     defaults = {}
-    for column in found.columns:
-        default = column_default(session, found, column)
+    for column in rel.columns:
+        default = column_default(session, rel, column)
         if default is not None:
             defaults[column.num] = default
     no = (False,) * len(columns)
-    return CopyTarget(found, tuple(columns), bool(stmt.columns), defaults, where, no, no)
+    return CopyTarget(rel, tuple(columns), bool(stmt.columns), defaults, where, no, no)
 
 
 def with_options(target: CopyTarget, options: CopyOptions) -> CopyTarget:
