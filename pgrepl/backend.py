@@ -55,7 +55,7 @@ def _system_rows(session: Session, relation: SystemRelation, only: frozenset[int
 
 @cache
 def _catalog_function(source: str) -> Implementation | None:
-    return next((found for family in function_families() if (found := family.get(source)) is not None), None)
+    return next((code for family in function_families() if (code := family.get(source)) is not None), None)
 
 
 def function_families() -> Iterator[Family]:

@@ -70,11 +70,11 @@ def connect(
     handlers: list[NoticeHandler] = []
 
     def on_report(report: Report) -> None:
-        found = diagnostic(report)
-        notices.append(found)
+        diag = diagnostic(report)
+        notices.append(diag)
         del notices[:-_NOTICES]
         for handler in list(handlers):
-            handler(found)
+            handler(diag)
 
     with dbapi_errors():
         opened = OpenedSession(
@@ -221,13 +221,13 @@ class Connection:
         while True:
             self._check_open()
             with self._exclusive(), dbapi_errors():
-                found, self._notified = [*self._notified, *self._received()], []
-            for each in found:
-                yield each
+                notifications, self._notified = [*self._notified, *self._received()], []
+            for notification in notifications:
+                yield notification
                 count += 1
             if stop_after is not None and count >= stop_after:
                 return
-            if not found:
+            if not notifications:
                 left = _LOOK if until is None else min(_LOOK, until - time.monotonic())
                 if left <= 0:
                     return
@@ -236,11 +236,11 @@ class Connection:
     def _received(self) -> list[Notification]:
         """The notifications of other sessions since the last time; the handlers are told."""
         notifications = None if self._closed else self.session.transaction.notifications
-        found = [] if notifications is None else notifications.take()
-        for each in found:
+        received = [] if notifications is None else notifications.take()
+        for notification in received:
             for handler in list(self._notify_handlers):
-                handler(each)
-        return found
+                handler(notification)
+        return received
 
     def close(self) -> None:
         """End the connection; an open transaction is rolled back."""
@@ -311,9 +311,9 @@ class Connection:
                 for _ in self._opened.run("BEGIN"):
                     pass
             yield
-            found = self._received()
+            received = self._received()
             if not self._notify_handlers:
-                self._notified += found
+                self._notified += received
 
     def reads_later(self, cursor: Cursor | None) -> None:
         """Note the cursor whose rows are still Spark's. Those of the cursor before are read now, since another

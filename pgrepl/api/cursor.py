@@ -157,8 +157,8 @@ class Cursor:
         if result.values is None:
             return iter(result.rows)  # of SHOW and EXPLAIN: all is text
         columns = result.columns or ()
-        found = loaded(result.values, loaders(columns, self._connection.session.text_style))
-        return iter(list(found)) if any(asks_catalog(column.type) for column in columns) else found
+        rows = loaded(result.values, loaders(columns, self._connection.session.text_style))
+        return iter(list(rows)) if any(asks_catalog(column.type) for column in columns) else rows
 
     def read_all(self) -> None:
         """Fetch the rows that Spark has computed."""
@@ -421,12 +421,13 @@ class _Sent:
 def _parsed(statement: str) -> CopyStmt | None:
     """COPY FROM STDIN or COPY TO STDOUT, ProgrammingError if it is neither; None: running it raises the error."""
     try:
-        found = [raw.stmt for raw in parse(statement)]
+        stmts = [raw.stmt for raw in parse(statement)]
     except PgError:
         return None
-    if len(found) != 1 or not isinstance(found[0], CopyStmt) or found[0].filename is not None or found[0].program:
+    stmt = stmts[0] if len(stmts) == 1 else None
+    if not isinstance(stmt, CopyStmt) or stmt.filename is not None or stmt.program:
         raise ProgrammingError("copy() takes one statement: COPY … FROM STDIN, or COPY … TO STDOUT")
-    return found[0]
+    return stmt
 
 
 def _is_plain_text(statement: CopyStmt) -> bool:

@@ -121,9 +121,9 @@ def exception_of(error: PgError) -> DatabaseError:
         lines.append(f"HINT:  {report.hint}")
     if report.context is not None:
         lines.append(f"CONTEXT:  {report.context}")
-    made = _BY_CLASS.get(report.sqlstate[:2], DatabaseError)("\n".join(lines))
-    made.diag = diagnostic(report)
-    return made
+    exception = _BY_CLASS.get(report.sqlstate[:2], DatabaseError)("\n".join(lines))
+    exception.diag = diagnostic(report)
+    return exception
 
 
 @contextmanager

@@ -93,25 +93,28 @@ def overview(session: Session, names: Sequence[str] = (), database: str | None =
     each for as long as it takes."""
     statuses = subscription_status(session, names, everywhere=database is None)
     with reading(session):
-        found = [row for row in databases(session) if row.datname == database or not (database or row.datistemplate)]
+        listed = [row for row in databases(session) if row.datname == database or not (database or row.datistemplate)]
         return Overview(
             time.time(),
-            tuple(_database(session.elsewhere(row.oid, session.role), row) for row in found),
+            tuple(_database(session.elsewhere(row.oid, session.role), row) for row in listed),
             tuple(_subscriptions(session, statuses)),
-            tuple(each for each in slots(session) if each.database == database or database is None),
+            tuple(slot for slot in slots(session) if slot.database == database or database is None),
             present_files(session).snapshots,
         )
 
 
 def _database(session: Session, row: tables.pg_database) -> DatabaseFacts:
-    sent = {str(each.name): tuple(published_names(session, each)) for each in publication_facts(session)}
-    return DatabaseFacts(str(row.datname), tuple(sorted(_tables(session), key=lambda each: each.name)), sent)
+    sent = {
+        str(publication.name): tuple(published_names(session, publication))
+        for publication in publication_facts(session)
+    }
+    return DatabaseFacts(str(row.datname), tuple(sorted(_tables(session), key=lambda table: table.name)), sent)
 
 
 def _tables(session: Session) -> Iterator[TableFacts]:
     counts, sizes = row_counts(session), volumes(session)
     counted = statistics.counters(session.catalog).read(RELATION)
-    named = {each.oid: str(each.nspname) for each in schemas(session)}
+    named = {namespace.oid: str(namespace.nspname) for namespace in schemas(session)}
     for row in rows(session, tables.pg_class, datid=session.database_oid, relkind=("r", "m")):
         schema = named.get(row.relnamespace, "")
         if is_temporary(schema):
@@ -159,24 +162,30 @@ def _subscriptions(session: Session, statuses: list[Status]) -> Iterator[Subscri
         yield SubscriptionFacts(status, int(known.get("changes", 0)), conflicts)
 
 
-def visible(found: Overview, entered: Mapping[str, Session]) -> Overview:
+def visible(whole: Overview, entered: Mapping[str, Session]) -> Overview:
     """What a role may see that has entered these databases: tables that it may SELECT, publications and subscriptions
     as the catalogs show them to everybody; all of it, if it has the privileges of pg_monitor."""
     if entered and all(map(may_look, entered.values())):
         return replace(
-            found,
-            databases=tuple(each for each in found.databases if each.name in entered),
-            subscriptions=tuple(each for each in found.subscriptions if each.status.database in entered),
-            slots=tuple(each for each in found.slots if each.database in entered or not each.database),
+            whole,
+            databases=tuple(database for database in whole.databases if database.name in entered),
+            subscriptions=tuple(
+                subscription for subscription in whole.subscriptions if subscription.status.database in entered
+            ),
+            slots=tuple(slot for slot in whole.slots if slot.database in entered or not slot.database),
         )
-    seen = {each.name: _seen(each, entered[each.name]) for each in found.databases if each.name in entered}
+    seen = {
+        database.name: _seen(database, entered[database.name])
+        for database in whole.databases
+        if database.name in entered
+    }
     return replace(
-        found,
+        whole,
         databases=tuple(seen.values()),
         subscriptions=tuple(
-            _shown_to_all(each, seen[each.status.database])
-            for each in found.subscriptions
-            if each.status.database in seen
+            _shown_to_all(subscription, seen[subscription.status.database])
+            for subscription in whole.subscriptions
+            if subscription.status.database in seen
         ),
         slots=(),
         snapshots=None,
@@ -184,22 +193,25 @@ def visible(found: Overview, entered: Mapping[str, Session]) -> Overview:
     )
 
 
-def _seen(found: DatabaseFacts, session: Session) -> DatabaseFacts:
+def _seen(database: DatabaseFacts, session: Session) -> DatabaseFacts:
     def may_read(oid: int) -> bool:
         table = relation_or_none(session, oid)
         return table is not None and has_table_privilege(session, table, "SELECT")
 
-    readable = tuple(each for each in found.tables if may_read(each.oid))
-    names = {each.name for each in readable}
-    sent = {name: tuple(each for each in published if each in names) for name, published in found.publications.items()}
-    return DatabaseFacts(found.name, readable, sent)
+    readable = tuple(table for table in database.tables if may_read(table.oid))
+    names = {table.name for table in readable}
+    sent = {
+        name: tuple(table_name for table_name in published if table_name in names)
+        for name, published in database.publications.items()
+    }
+    return DatabaseFacts(database.name, readable, sent)
 
 
-def _shown_to_all(found: SubscriptionFacts, database: DatabaseFacts) -> SubscriptionFacts:
-    names = {each.name for each in database.tables}
-    listed = tuple(replace(each, published=None) for each in found.status.tables if each.name in names)
+def _shown_to_all(subscription: SubscriptionFacts, database: DatabaseFacts) -> SubscriptionFacts:
+    names = {table.name for table in database.tables}
+    listed = tuple(replace(table, published=None) for table in subscription.status.tables if table.name in names)
     status = replace(
-        found.status, publisher="", slot=None, tables=listed, applied=0, lag=None, backlog=None, apply_errors=0,
+        subscription.status, publisher="", slot=None, tables=listed, applied=0, lag=None, backlog=None, apply_errors=0,
         sync_errors=0, stop=None, unreachable=None, complete=None, retained=None, dangers=(),
     )  # fmt: skip
     return SubscriptionFacts(status, 0, 0, is_whole=False)

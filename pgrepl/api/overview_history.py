@@ -103,27 +103,27 @@ class History:
 
     def rate(self, database: str, name: str, now: float) -> float | None:
         """Rows applied in a second, of the last minutes; None: not known."""
-        found = [each for each in self.hour(database, name, now)[-3:] if not isnan(each.changes)]
-        if len(found) < 2 or found[-1].at - found[0].at > 5 * MINUTE or now - found[-1].at > 5 * MINUTE:
+        points = [point for point in self.hour(database, name, now)[-3:] if not isnan(point.changes)]
+        if len(points) < 2 or points[-1].at - points[0].at > 5 * MINUTE or now - points[-1].at > 5 * MINUTE:
             return None
-        return max(0.0, found[-1].changes - found[0].changes) / (found[-1].at - found[0].at)
+        return max(0.0, points[-1].changes - points[0].changes) / (points[-1].at - points[0].at)
 
-    def note(self, found: Overview) -> None:
+    def note(self, overview: Overview) -> None:
         """Add a point to each curve that is due."""
         self.add(
             {
-                (each.status.database, each.status.name): Point(
-                    found.at,
-                    _number(None if each.status.unreachable else each.status.seconds),
-                    _number(each.status.behind),
-                    _number(None if each.status.retained is None else each.status.retained.size),
-                    float(each.changes),
+                (subscription.status.database, subscription.status.name): Point(
+                    overview.at,
+                    _number(None if subscription.status.unreachable else subscription.status.seconds),
+                    _number(subscription.status.behind),
+                    _number(None if subscription.status.retained is None else subscription.status.retained.size),
+                    float(subscription.changes),
                 )
-                for each in found.subscriptions
+                for subscription in overview.subscriptions
             },
             {
-                (database, each.name): TablePoint(found.at, float(each.rows), float(each.size))
-                for database, each in _largest(found)
+                (database, table.name): TablePoint(overview.at, float(table.rows), float(table.size))
+                for database, table in _largest(overview)
             },
         )
 
@@ -136,14 +136,14 @@ class History:
         minutes, tens = self._rings
         for ring in self._rings:
             if not 0 <= now - ring.last < ring.every - _EARLY:  # a clock that was set back keeps nothing from it
-                made = list(numbered.items())
+                due = list(numbered.items())
                 if ring is tens:
-                    made = [(key, _worst(point, minutes.of(key, now - ring.every))) for key, point in made]
-                self._write(ring, [*made, *tables.items()])
+                    due = [(key, _worst(point, minutes.of(key, now - ring.every))) for key, point in due]
+                self._write(ring, [*due, *tables.items()])
                 ring.forget(now - ring.span)
 
-    def _write(self, ring: _Ring, made: Iterable[tuple[int, Point]]) -> None:
-        for series, point in made:
+    def _write(self, ring: _Ring, points: Iterable[tuple[int, Point]]) -> None:
+        for series, point in points:
             ring.put(series, point)
             if self._path is not None:
                 with suppress(OSError):  # a full disk: the curves go on in memory
@@ -157,7 +157,7 @@ def history_path(catalog: object) -> Path | None:
 
 
 def _load(ring: _Ring, content: bytes) -> None:
-    found = []
+    records = []
     for slot in range(ring.slots):
         begin = (ring.first + slot) * _RECORD.size
         record = content[begin : begin + _RECORD.size]
@@ -165,11 +165,11 @@ def _load(ring: _Ring, content: bytes) -> None:
             break
         crc, _, series, *numbers = _RECORD.unpack(record)
         if crc == _checksum(record):
-            found.append((slot, series, Point(*numbers)))
-    found.sort(key=lambda each: each[2].at)
-    for _, series, point in found:
+            records.append((slot, series, Point(*numbers)))
+    records.sort(key=lambda entry: entry[2].at)
+    for _, series, point in records:
         ring.put(series, point)
-    ring.next = (found[-1][0] + 1) % ring.slots if found else 0
+    ring.next = (records[-1][0] + 1) % ring.slots if records else 0
 
 
 def _packed(series: int, point: Point) -> bytes:
@@ -193,16 +193,16 @@ def _series(*names: str) -> int:
     return int.from_bytes(blake2b("\0".join(names).encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 
-def _largest(found: Overview) -> list[tuple[str, TableFacts]]:
-    tables = [(database.name, table) for database in found.databases for table in database.tables]
-    return nlargest(_TABLES, tables, key=lambda each: (each[1].size, each[1].rows))
+def _largest(overview: Overview) -> list[tuple[str, TableFacts]]:
+    tables = [(database.name, table) for database in overview.databases for table in database.tables]
+    return nlargest(_TABLES, tables, key=lambda entry: (entry[1].size, entry[1].rows))
 
 
 def _worst(point: Point, before: list[Point]) -> Point:
     """The point with the largest lag of those before it, so that a short one is seen in a day's curve."""
 
     def most(name: str) -> float:
-        known = [value for each in (*before, point) if not isnan(value := getattr(each, name))]
+        known = [value for other in (*before, point) if not isnan(value := getattr(other, name))]
         return max(known, default=nan)
 
     return point._replace(seconds=most("seconds"), behind=most("behind"), retained=most("retained"))

@@ -107,26 +107,26 @@ def _years(text: str) -> str:
 
 def _array(values: Sequence[Any]) -> Parameter:
     """A list as an array. Numbers get the widest type among them; texts have no type yet, nor has the array."""
-    found: set[int] = set()
-    text = _array_text(values, found)
-    if not found or oids.UNKNOWN in found:
+    typoids: set[int] = set()
+    text = _array_text(values, typoids)
+    if not typoids or oids.UNKNOWN in typoids:
         return oids.UNKNOWN, text
-    kinds = [kind for kind in _NUMBERS if kind in found]
-    element = kinds[-1] if len(kinds) == len(found) else found.pop() if len(found) == 1 else oids.UNKNOWN
+    kinds = [kind for kind in _NUMBERS if kind in typoids]
+    element = kinds[-1] if len(kinds) == len(typoids) else typoids.pop() if len(typoids) == 1 else oids.UNKNOWN
     return array_type(element) or oids.UNKNOWN, text
 
 
-def _array_text(values: Sequence[Any], found: set[int]) -> str:
+def _array_text(values: Sequence[Any], typoids: set[int]) -> str:
     words = []
     for value in values:
         if isinstance(value, (list, tuple)):
-            words.append(_array_text(value, found))
+            words.append(_array_text(value, typoids))
             continue
         typoid, text = dumped(value)
         if text is None:
             words.append("NULL")
             continue
-        found.add(typoid)
+        typoids.add(typoid)
         plain = typoid in _NUMBERS or typoid == oids.BOOL
         words.append(text if plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"')
     return "{" + ",".join(words) + "}"
@@ -160,8 +160,8 @@ def _converted(text: str, given: Parameters) -> tuple[str, list[Any]]:
     values: list[Any] = []
     names: dict[str, int] = {}
 
-    def place(found: re.Match[str]) -> str:
-        percent, name, positional, other = found.groups()
+    def place(match: re.Match[str]) -> str:
+        percent, name, positional, other = match.groups()
         if percent:
             return "%"
         if name is not None:
@@ -185,10 +185,10 @@ def _converted(text: str, given: Parameters) -> tuple[str, list[Any]]:
         raise ProgrammingError(f'a "%" in a query with parameters is a placeholder, or doubled: %%; not "%{other}"')
 
     missing: list[int] = []
-    made = _PLACE.sub(place, text)
+    query = _PLACE.sub(place, text)
     if missing or (not isinstance(given, Mapping) and len(values) != len(given)):
         raise ProgrammingError(f"the query has {len(values)} placeholders but {len(given)} parameters were given")
-    return made, values
+    return query, values
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
@@ -209,8 +209,8 @@ def batches(query: str, sets: Iterable[Parameters]) -> Iterator[tuple[str, list[
     values = row_of_values(text) if _INSERT.match(text) else None
     if values is None:
         yield text, _dumped(given)
-        for each in rows:
-            text, given = numbered(query, each)
+        for parameters in rows:
+            text, given = numbered(query, parameters)
             yield text, _dumped(given)
         return
     begin, end, spans = values
@@ -223,8 +223,8 @@ def batches(query: str, sets: Iterable[Parameters]) -> Iterator[tuple[str, list[
 
 def _numbered_rows(query: str, first: list[Any], rest: Iterable[Parameters]) -> Iterator[list[Parameter]]:
     yield _dumped(first)
-    for each in rest:
-        yield _dumped(numbered(query, each)[1])
+    for parameters in rest:
+        yield _dumped(numbered(query, parameters)[1])
 
 
 def _dumped(values: Sequence[Any]) -> list[Parameter]:

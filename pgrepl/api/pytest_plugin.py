@@ -46,9 +46,9 @@ class TestCatalog:
         """A connection that is closed when the test ends."""
         from pgrepl.api.connection import connect
 
-        made = connect(self.path, dbname, autocommit=autocommit, **options)
-        self._opened.append(made)
-        return made
+        connection = connect(self.path, dbname, autocommit=autocommit, **options)
+        self._opened.append(connection)
+        return connection
 
     def close(self) -> None:
         while self._opened:
@@ -87,9 +87,9 @@ class Pair:
 @pytest.fixture
 def pgrepl_catalog(tmp_path: Path) -> Iterator[TestCatalog]:
     """A new catalog in a folder of the test's own."""
-    made = TestCatalog(tmp_path / "catalog.db")
-    yield made
-    made.close()
+    catalog = TestCatalog(tmp_path / "catalog.db")
+    yield catalog
+    catalog.close()
 
 
 @pytest.fixture

@@ -113,13 +113,13 @@ class Publication:
 def publication_of(session: Session, publication: PublicationFacts) -> Publication:
     listed = [
         PublishedTable(
-            each.table.qualified_name,
-            each.columns,
-            None if each.filter is None else stored_expression_text(session, each.filter, each.table.oid),
+            member.table.qualified_name,
+            member.columns,
+            None if member.filter is None else stored_expression_text(session, member.filter, member.table.oid),
         )
-        for each in member_tables(session, publication)
+        for member in member_tables(session, publication)
     ]
-    listed.sort(key=lambda each: each.table)
+    listed.sort(key=lambda published: published.table)
     return Publication(
         publication.name,
         role_display(session, publication.owner),
@@ -130,7 +130,7 @@ def publication_of(session: Session, publication: PublicationFacts) -> Publicati
         tuple(sorted(member_schemas(session, publication))),
         tuple(published_names(session, publication)),
         publication.all_sequences,
-        tuple(each.table for each in listed) if publication.all_tables else (),
+        tuple(published.table for published in listed) if publication.all_tables else (),
         publication.generated,
     )
 
@@ -170,8 +170,8 @@ def sync(
     had their turn; its `results` are what this would have returned."""
     with at_work(catalog, dbname, user, spark) as opened:
 
-        def work(found: SubscriptionToServe, worker: Worker) -> Round:
-            return worker.synchronize(table_ids(opened.session, found, tables) if tables else None)
+        def work(subscription: SubscriptionToServe, worker: Worker) -> Round:
+            return worker.synchronize(table_ids(opened.session, subscription, tables) if tables else None)
 
         return _all(opened, _names(subscriptions), dbname, work, progress, log_file)
 
@@ -199,7 +199,7 @@ def apply(
         bound = None if upto is None else parse_lsn(upto) + 1
         copies = upto is None and max_changes is None
 
-        def work(found: SubscriptionToServe, worker: Worker) -> Round:
+        def work(subscription: SubscriptionToServe, worker: Worker) -> Round:
             return worker.round(upto=bound, max_changes=max_changes, copy=copies)
 
         if not follow:
@@ -238,10 +238,10 @@ def publications(
     """The publications of a database, or the one of this name."""
     database = dbname or os.environ.get("PGDATABASE")
     with dbapi_errors(), _opened(catalog, database, user) as opened, reading(opened.session):
-        found = publication_facts(opened.session, name)
-        if name is not None and not found:
+        facts = publication_facts(opened.session, name)
+        if name is not None and not facts:
             raise PgError("42704", f'publication "{name}" does not exist')
-        return tuple([publication_of(opened.session, each) for each in found])
+        return tuple([publication_of(opened.session, publication) for publication in facts])
 
 
 # --- the work behind -------------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def _all(
         opened.session, names, log, everywhere=dbname is None, observer=_observer(progress)
     ) as launcher:  # fmt: skip
         done = tuple(once(opened.session, launcher, launcher.subscriptions(), work))
-    failed = next((each for each in done if each.error is not None), None)
+    failed = next((ended for ended in done if ended.error is not None), None)
     if failed is not None and failed.error is not None:
         problem = exception_of(failed.error)
         problem.results = done
@@ -346,10 +346,10 @@ def comparer(
     kind: type[Kind],
 ) -> Iterator[Kind]:
     """Who compares, or repairs, the subscription of this name: one of the session's database, or of any."""
-    found = _subscription(session, name, everywhere=everywhere)
-    there = session.elsewhere(found.subdbid, session.role, apart=True)
+    subscription = _subscription(session, name, everywhere=everywhere)
+    there = session.elsewhere(subscription.subdbid, session.role, apart=True)
     there.settings.take_client(session.settings)
-    opened = kind(there, found.oid, server_log(log_file), options, progress)
+    opened = kind(there, subscription.oid, server_log(log_file), options, progress)
     try:
         yield opened
     finally:
@@ -364,8 +364,8 @@ def _made(opened: OpenedSession, name: str, options: Options, dbname: str | None
 
     with comparer(
         opened.session, name, options, TableProgress(), Path(os.devnull), everywhere=dbname is None, kind=kind
-    ) as made:
-        yield made
+    ) as comparing:
+        yield comparing
 
 
 def _subscription(session: Session, name: str, *, everywhere: bool) -> pg_subscription:
@@ -402,8 +402,11 @@ def compare(
     from pgrepl.replication.comparison.compare import Comparer, Options
 
     options = Options(tuple(tables), limit, max_connections, rows_per_second, timeout)
-    with at_work(catalog, dbname, user, None) as opened, _made(opened, subscription, options, dbname, Comparer) as made:
-        return made.compare()
+    with (
+        at_work(catalog, dbname, user, None) as opened,
+        _made(opened, subscription, options, dbname, Comparer) as comparing,
+    ):
+        return comparing.compare()
 
 
 def repair(
@@ -422,6 +425,9 @@ def repair(
     from pgrepl.replication.comparison.repair import Repairer
 
     options = Options(tuple(tables), None, max_connections, rows_per_second, timeout)
-    with at_work(catalog, dbname, user, None) as opened, _made(opened, subscription, options, dbname, Repairer) as made:
-        found = made.look()
-        return made.repair(found) if made.new_slot is not None or not found.is_equal else None
+    with (
+        at_work(catalog, dbname, user, None) as opened,
+        _made(opened, subscription, options, dbname, Repairer) as repairer,
+    ):
+        comparison = repairer.look()
+        return repairer.repair(comparison) if repairer.new_slot is not None or not comparison.is_equal else None

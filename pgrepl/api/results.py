@@ -172,8 +172,8 @@ def arrow_table(result: Result, session: Session) -> pa.Table:
     columns = result.columns or ()
     if result.values is not None and result.values.frame is not None:
         with spark.pg_errors():
-            found: pa.Table = spark_frame(result, session).toArrow()
-        return found
+            table: pa.Table = spark_frame(result, session).toArrow()
+        return table
     rows = list(result.rows if result.values is None else result.values)
     arrays = [arrow_array(column, [row[n] for row in rows], session) for n, column in enumerate(columns)]
     return pa.table(arrays, names=[column.name for column in columns])
@@ -184,8 +184,8 @@ def arrow_array(column: ResultColumn, values: Sequence[Any], session: Session) -
     if column.type == oids.NUMERIC and form(oids.NUMERIC, column.typmod).lake == "varchar":
         return _decimals(column, values)
     if column.type == oids.INTERVAL:
-        made = [None if v is None else pa.MonthDayNano([v[0], v[1], v[2] * 1000]) for v in values]
-        return pa.array(made, pa.month_day_nano_interval())
+        intervals = [None if v is None else pa.MonthDayNano([v[0], v[1], v[2] * 1000]) for v in values]
+        return pa.array(intervals, pa.month_day_nano_interval())
     if _is_text(column.type):
         write, style = writer(column.type), session.text_style
         return pa.array([None if v is None else write(v, style) for v in values], pa.string())
@@ -261,12 +261,12 @@ def polars_table(table: pa.Table) -> pa.Table:
     """Types that Polars has not, as text: intervals with months, and decimals of more than 38 digits."""
     for n, column in enumerate(table.columns):
         if pa.types.is_interval(column.type):
-            made = texts(column, interval_text)
+            array = texts(column, interval_text)
         elif pa.types.is_decimal256(column.type):
-            made = texts(column, decimal_text)
+            array = texts(column, decimal_text)
         else:
             continue
-        table = table.set_column(n, table.field(n).name, made)
+        table = table.set_column(n, table.field(n).name, array)
     return table
 
 
@@ -280,9 +280,9 @@ def spark_frame(result: Result, session: Session) -> DataFrame:
     with spark.pg_errors():
         if frame is not None:
             return frame.selectExpr(*[_shown(column, n) for n, column in enumerate(columns, 1)])
-        made = spark.session()
+        spark_session = spark.session()
         table = _for_spark(arrow_table(result, session), columns)
-        return made.createDataFrame(table)
+        return spark_session.createDataFrame(table)
 
 
 def _shown(column: ResultColumn, number: int) -> str:
@@ -316,7 +316,7 @@ def _for_spark(table: pa.Table, columns: Sequence[ResultColumn]) -> pa.Table:
 # --- text -------------------------------------------------------------------------------------------------------------
 
 
-def texts(column: Any, text_of: Callable[[Any], str]) -> pa.Array:
+def texts(column: pa.ChunkedArray, text_of: Callable[[Any], str]) -> pa.Array:
     """The values of an Arrow column as text."""
     return pa.array([None if v is None else text_of(v) for v in column.to_pylist()], pa.string())
 
@@ -328,8 +328,8 @@ def decimal_text(value: Decimal) -> str:
 def interval_text(value: Any) -> str:
     """The text of a timedelta, or of months, days and nanoseconds."""
     if isinstance(value, timedelta):
-        made = Interval(0, value.days, value.seconds * 1_000_000 + value.microseconds)
+        interval = Interval(0, value.days, value.seconds * 1_000_000 + value.microseconds)
     else:
         months, days, nanoseconds = value
-        made = Interval(months, days, nanoseconds // 1000)
-    return write_interval(made, DEFAULT_STYLE)
+        interval = Interval(months, days, nanoseconds // 1000)
+    return write_interval(interval, DEFAULT_STYLE)

@@ -68,9 +68,9 @@ def once(
 ) -> Iterator[SubscriptionRound]:
     """Run one round for each subscription; the error of one does not keep the others from theirs."""
     names = database_names(session)
-    for each in subscriptions:
-        done = work(each, launcher.worker(each))
-        yield applied_of(names.get(each.database, ""), each.name, done)
+    for subscription in subscriptions:
+        done = work(subscription, launcher.worker(subscription))
+        yield applied_of(names.get(subscription.database, ""), subscription.name, done)
 
 
 def database_names(session: Session) -> dict[int, str]:
@@ -132,7 +132,9 @@ def start_spark(session: Session) -> None:
     with reading(session):
         waiting = subscriptions_to_copy(session)
         rows = rows_of_largest(session) if waiting else 0
-        is_needed = rows and any(choose_kernels(_as_worker(session, each), rows).on_spark for each in waiting)
+        is_needed = rows and any(
+            choose_kernels(_as_worker(session, subscription), rows).on_spark for subscription in waiting
+        )
     if is_needed:
         from pgrepl.engine import spark
 
@@ -157,16 +159,16 @@ def table_ids(session: Session, subscription: SubscriptionToServe, wanted: Seque
     there = session.elsewhere(subscription.database, session.role, apart=True)
     try:
         with reading(there):
-            listed = [each.table for each in subscribed_tables(there, subscription.oid)]
+            listed = [subscribed.table for subscribed in subscribed_tables(there, subscription.oid)]
     finally:
         there.close()
-    found = set()
+    relids = set()
     for name in wanted:
         named = {table.oid for table in listed if name.strip() in (table.qualified_name, table.name)}
         if not named:
             raise PgError("42704", f'subscription "{subscription.name}" has no table "{name.strip()}"')
-        found |= named
-    return found
+        relids |= named
+    return relids
 
 
 # --- signals ---------------------------------------------------------------------------------------------------------

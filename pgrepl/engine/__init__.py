@@ -1,6 +1,8 @@
 """The engine of a piece of work: the choice, kernels over Arrow and where they run, and the one Spark session.
 
-    choice.py                                   the choice; begin here
+    choice.py                                   the choice between this process and Spark; begin here. It is asked by
+                                                query/engine_choice.py, writing/planning.py, writing/copy/, and by
+                                                publishers and subscribers for copies and batches
     copy_rows.py, modify_rows.py                kernels: of copies and batches; of INSERT ... SELECT, UPDATE and DELETE
     run_kernels.py, task.py, on_spark.py        where they run
     changes_frame.py                            what differs between two snapshots: positions, and whole columns

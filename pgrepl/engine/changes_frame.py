@@ -49,8 +49,8 @@ class RowIds:
         return self.first <= _FIRST and self.behind >= _BEHIND
 
     def hold(self, row_ids: Numbers) -> Numbers:
-        found: Numbers = (row_ids >= self.first) & (row_ids < self.behind)
-        return found
+        within: Numbers = (row_ids >= self.first) & (row_ids < self.behind)
+        return within
 
 
 ALL = RowIds()
@@ -121,10 +121,10 @@ class ChangedRows(Feed):
             return [ALL]
         first, behind, count = spans.T
         edges = np.unique(np.concatenate([first, behind]))
-        each = count / (behind - first)  # a row id
+        per_row_id = count / (behind - first)  # a row id
         density = np.zeros(len(edges))
-        np.add.at(density, np.searchsorted(edges, first), each)
-        np.add.at(density, np.searchsorted(edges, behind), -each)
+        np.add.at(density, np.searchsorted(edges, first), per_row_id)
+        np.add.at(density, np.searchsorted(edges, behind), -per_row_id)
         below = np.concatenate([[0.0], np.cumsum(np.cumsum(density)[:-1] * np.diff(edges))])
         wanted = np.arange(1, -(-total // most)) * most
         cuts = sorted({int(cut) for cut in np.interp(wanted, below, edges).tolist()})
@@ -147,17 +147,17 @@ class ChangedRows(Feed):
         if column is None:
             self._extents[file.data_file_id] = start, start + file.record_count
             return [(start, start + file.record_count, share * file.record_count)]
-        found = []
+        spans = []
         is_known = True
         for group in footer.row_groups:
             low, high = footer.starts[group : group + 2]
             bounds = _bounds(footer, group, column)
             is_known &= bounds is not None
             first, last = bounds or (start + low, start + high - 1)
-            found.append((first, last + 1, share * (high - low)))
-        if is_known and found:
-            self._extents[file.data_file_id] = min(span[0] for span in found), max(span[1] for span in found)
-        return found
+            spans.append((first, last + 1, share * (high - low)))
+        if is_known and spans:
+            self._extents[file.data_file_id] = min(span[0] for span in spans), max(span[1] for span in spans)
+        return spans
 
     def _is_outside(self, file: DataFile, ids: RowIds) -> bool:
         """Is it known that no row of the file has one of these ids? Each range looks at all files."""
@@ -189,7 +189,7 @@ class ChangedRows(Feed):
         """The file's rows that were deleted, one by one or with the whole file."""
         if self._is_outside(file, ids):
             return nothing(file)
-        found = []
+        deleted = []
         dead = self._deleted_in(file.data_file_id)
         only_files = list(self._only_files)
         if dead is not None:
@@ -200,18 +200,18 @@ class ChangedRows(Feed):
             if chosen.any():
                 here, row_ids, births = self._rows(file, ids, positions if chosen.all() else positions[chosen])
                 deaths = _at(dead, here)
-                found.append(_kept((here, row_ids, deaths), births < deaths))
+                deleted.append(_kept((here, row_ids, deaths), births < deaths))
         end = file.end_snapshot
         if end is not None and self._in_range(end) and end not in self._only_files:
             here, row_ids, births = self._rows(file, ids, None)
             deaths = np.broadcast_to(np.int64(end), len(here))
-            found.append(_kept((here, row_ids, deaths), (_at(dead, here) == 0) & (births < end)))
-        if not found:
+            deleted.append(_kept((here, row_ids, deaths), (_at(dead, here) == 0) & (births < end)))
+        if not deleted:
             return nothing(file)
         rank = self._ranks[file.data_file_id]
-        if len(found) == 1:
-            return RowsOfFile(file, *found[0], rank=rank)
-        positions, row_ids, deaths = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        if len(deleted) == 1:
+            return RowsOfFile(file, *deleted[0], rank=rank)
+        positions, row_ids, deaths = (np.concatenate(columns) for columns in zip(*deleted, strict=True))
         order = np.argsort(positions)
         return RowsOfFile(file, positions[order], row_ids[order], deaths[order], rank=rank)
 
@@ -219,9 +219,9 @@ class ChangedRows(Feed):
         """Positions, row ids and snapshots of insertion of a file's rows with these ids, or only of those at some
         positions, which ascend."""
         footer = footers.of(file)
-        found = locate(file, footer)
-        own_ids = found.get(footers.ROW_ID)
-        own_births = found.get(footers.SNAPSHOT_ID) if file.partial_max is not None else None
+        columns = locate(file, footer)
+        own_ids = columns.get(footers.ROW_ID)
+        own_births = columns.get(footers.SNAPSHOT_ID) if file.partial_max is not None else None
         start = file.row_id_start or 0
         if own_ids is None:
             edges = max(ids.first - start, 0), min(max(ids.behind - start, 0), file.record_count)
@@ -277,11 +277,11 @@ def nothing(file: DataFile | None) -> RowsOfFile:
     return RowsOfFile(file, none, none, none)
 
 
-def _of_inlined(found: Sequence[tuple[InlinedRow, int]], rank: int, ids: RowIds) -> RowsOfFile:
+def _of_inlined(inlined_rows: Sequence[tuple[InlinedRow, int]], rank: int, ids: RowIds) -> RowsOfFile:
     """Inlined rows with the snapshots at which they were inserted or deleted."""
-    positions = np.arange(len(found), dtype=np.int64)
-    row_ids = np.array([row.row_id for row, _ in found], np.int64)
-    snapshots = np.array([snapshot for _, snapshot in found], np.int64)
+    positions = np.arange(len(inlined_rows), dtype=np.int64)
+    row_ids = np.array([row.row_id for row, _ in inlined_rows], np.int64)
+    snapshots = np.array([snapshot for _, snapshot in inlined_rows], np.int64)
     if not ids.are_all:
         here = ids.hold(row_ids)
         positions, row_ids, snapshots = positions[here], row_ids[here], snapshots[here]
@@ -295,11 +295,11 @@ def _at(dead: tuple[Numbers, Numbers] | None, positions: Numbers) -> Numbers:
     deleted, at = dead
     places = np.searchsorted(deleted, positions)
     places[places == len(deleted)] = 0
-    found: Numbers = np.where(deleted[places] == positions, at[places], 0)
-    return found
+    deaths: Numbers = np.where(deleted[places] == positions, at[places], 0)
+    return deaths
 
 
-def _filled(array: Any, at: Numbers, otherwise: Numbers) -> Numbers:
+def _filled(array: pa.Array, at: Numbers, otherwise: Numbers) -> Numbers:
     """The values at some places, with `otherwise` for NULL."""
     if array.null_count == 0:
         whole: Numbers = array.to_numpy(zero_copy_only=False)
@@ -363,17 +363,17 @@ class ChangesFrame:
     @cached_property
     def rank(self) -> Numbers:
         """The order of the changes of one snapshot, also in comparison with those of other ranges of row ids."""
-        found = np.empty(self.count, np.int64)
-        found[self.has_old] = self._deleted.ranks[self.in_deleted[self.has_old]]
-        found[self.has_new] = self._inserted.ranks[self.in_inserted[self.has_new]] + self._source.behind
-        return found
+        ranks = np.empty(self.count, np.int64)
+        ranks[self.has_old] = self._deleted.ranks[self.in_deleted[self.has_old]]
+        ranks[self.has_new] = self._inserted.ranks[self.in_inserted[self.has_new]] + self._source.behind
+        return ranks
 
     @cached_property
     def row_id(self) -> Numbers:
-        found = np.empty(self.count, np.int64)
-        found[self.has_old] = self._deleted.row_ids[self.in_deleted[self.has_old]]
-        found[self.has_new] = self._inserted.row_ids[self.in_inserted[self.has_new]]
-        return found
+        row_ids = np.empty(self.count, np.int64)
+        row_ids[self.has_old] = self._deleted.row_ids[self.in_deleted[self.has_old]]
+        row_ids[self.has_new] = self._inserted.row_ids[self.in_inserted[self.has_new]]
+        return row_ids
 
     # --- columns ------------------------------------------------------------------------------------------------------
 
@@ -419,10 +419,10 @@ class ChangesFrame:
 
     def _inlined(self, part: RowsOfFile, columns: Sequence[LakeColumn], at: Numbers) -> DataFrame:
         kept = at != LEFT_OUT
-        found = [self._inserted.inlined[n] for n in part.positions[kept].tolist()]
+        inlined_rows = [self._inserted.inlined[n] for n in part.positions[kept].tolist()]
         places = [self._table.columns.index(column) for column in columns]
         arrays = [
-            storage_array(c.form.to_array([row.values[place] for row in found]))
+            storage_array(c.form.to_array([row.values[place] for row in inlined_rows]))
             for c, place in zip(columns, places, strict=True)
         ]
         names = [AT, *[f"c{column.attnum}" for column in columns]]
@@ -455,4 +455,4 @@ class ChangesFrame:
         rows = rows.join(F.broadcast(arrow_frame(pa.table(known))), file == F.col("__id"))
         at_column = F.coalesce(F.col("__first") + position, F.expr(f"__listed[CAST({PLACE}.pos AS INT)]")).alias(AT)
         rows = rows.select(at_column, *[f"c{column.attnum}" for column in columns])
-        return rows if all(each is None for each in listed) else rows.filter(F.col(AT) != LEFT_OUT)
+        return rows if all(numbers is None for numbers in listed) else rows.filter(F.col(AT) != LEFT_OUT)

@@ -171,10 +171,10 @@ def choose(
     return Choice(engine, here or _by_rows(cost.rows, limit), cost.rows, cost.bytes)
 
 
-def choose_to_write(session: Session, choice: Choice, made: int, extent: Callable[[], Extent]) -> Choice:
+def choose_to_write(session: Session, choice: Choice, written: int, extent: Callable[[], Extent]) -> Choice:
     """The engine of a query whose rows are written. `choice` is that of the query alone: it stands if it is Spark or
-    the setting says so, and if few rows are read and `made`. Otherwise `extent` counts what is read and written."""
-    few = choice.rows > 0 and max(choice.rows, made) <= local_rows(session)
+    the setting says so, and if few rows are read and `written`. Otherwise `extent` counts what is read and written."""
+    few = choice.rows > 0 and max(choice.rows, written) <= local_rows(session)
     if choice.on_spark or few or not _is_auto(session):
         return choice
     return choose(session, extent, cold=COLD_WRITES)
@@ -215,9 +215,9 @@ def choose_to_load(
     declined; `in_parts`: so can tasks of Spark. `unfit`: why Spark SQL cannot do it."""
     if by_kernels:
         most = sys.maxsize if in_parts else _spark_rows(session)
-        found = choose_kernels(session, extent(most).rows)
-        if found.engine is not Engine.LOCAL and found.rows <= most:
-            return found
+        choice = choose_kernels(session, extent(most).rows)
+        if choice.engine is not Engine.LOCAL and choice.rows <= most:
+            return choice
     return choose(session, lambda: extent(local_rows(session)), unfit=unfit())
 
 
@@ -329,10 +329,10 @@ def _of_kernels(session: Session, rows: int, what: str = "rows") -> tuple[Engine
 
 def choose_hashes(session: Session, rows: int) -> Choice:
     """What hashes so many rows of a lake, which costs less than to start a JVM here: Spark only on a cluster."""
-    found = choose_kernels(session, rows)
-    if found.engine is Engine.SPARK and _is_auto(session) and not has_cluster():
-        return replace(found, engine=Engine.COLUMNS)
-    return found
+    choice = choose_kernels(session, rows)
+    if choice.engine is Engine.SPARK and _is_auto(session) and not has_cluster():
+        return replace(choice, engine=Engine.COLUMNS)
+    return choice
 
 
 def choose_parts(session: Session, changes: int) -> Choice:
@@ -368,11 +368,11 @@ def choose_copy(session: Session, rows: int, *, size: int | None = None) -> Choi
     """The engine of an initial copy of about so many rows: kernels, or Spark SQL, if the rows are too few for kernels
     and worth a job, as the settings say. `size`: a server sends them, in so many bytes. When kernels decline,
     `choose_job` says whether Spark SQL is worth its job."""
-    found = choose_kernels(session, rows) if size is None else choose_direct(session, size)
-    if found.engine is not Engine.LOCAL:
-        return found
+    choice = choose_kernels(session, rows) if size is None else choose_direct(session, size)
+    if choice.engine is not Engine.LOCAL:
+        return choice
     job = choose_job(session, rows)
-    return found if size is None and not job.on_spark else job
+    return choice if size is None and not job.on_spark else job
 
 
 def choose_job(session: Session, rows: int) -> Choice:

@@ -85,16 +85,16 @@ class RowMaker:
         """The columns of so many new rows by attribute number, in storage types. PgError: a row breaks a rule, or a
         value cannot be computed."""
         try:
-            found = {maker.column.attnum: maker.made(arrays, count) for maker in self._columns}
-            found |= {maker.column.attnum: maker.made(found, count) for maker in self._generated}
+            columns = {maker.column.attnum: maker.made(arrays, count) for maker in self._columns}
+            columns |= {maker.column.attnum: maker.made(columns, count) for maker in self._generated}
             if self._check is None:
-                return found
-            passed = self._check({attnum: found[attnum] for attnum in self._checked}, count)
+                return columns
+            passed = self._check({attnum: columns[attnum] for attnum in self._checked}, count)
         except pa.ArrowException as problem:
             raise PgError("22000", str(problem)) from problem
         if passed.true_count < count:
             raise PgError("23514", "a row violates a check constraint")
-        return found
+        return columns
 
 
 class _Maker:
@@ -105,7 +105,7 @@ class _Maker:
         computed = column.computed
         self._computed = None if computed is None else computed.values(forms_of(source, computed.attnums), self._form)
 
-    def made(self, arrays: Columns, count: int) -> Any:
+    def made(self, arrays: Columns, count: int) -> pa.Array:
         column = self.column
         if self._computed is not None:
             array = self._computed(arrays, count)
@@ -119,7 +119,7 @@ class _Maker:
             raise PgError("22001", "value too long")
         return array
 
-    def _cast(self, array: pa.Array) -> Any:
+    def _cast(self, array: pa.Array) -> pa.Array:
         """The column in the target's storage type. A numeric that is kept as text has PostgreSQL's text."""
         if pa.types.is_decimal(array.type) and array.type.scale > PLAIN_SCALE and pa.types.is_string(self._kind):
             return plain_array(self._form.to_array(array.to_pylist()))
@@ -220,12 +220,12 @@ class RowsCopy:
 
     def made(self, arrays: Mapping[int, Any], count: int) -> list[Any]:
         """The columns of the new rows, as the target wants them."""
-        made = self.maker.made(arrays, count)
-        return [made[column.attnum] for column in self.part.columns]
+        arrays_by_attnum = self.maker.made(arrays, count)
+        return [arrays_by_attnum[column.attnum] for column in self.part.columns]
 
-    def hold(self, made: list[Any], count: int) -> None:
+    def hold(self, arrays: list[Any], count: int) -> None:
         """Keep columns until there are enough rows for a row group. Row ids, if any, stand behind the columns."""
-        self.held.append(made)
+        self.held.append(arrays)
         self.count += count
         if self.count >= ROWS_IN_GROUP:
             self.write()

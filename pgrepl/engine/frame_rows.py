@@ -108,9 +108,9 @@ class WrongRow:
 class WrongRowInFrame(Exception):
     """The first wrong row of the frame, or in a task of its partition."""
 
-    def __init__(self, found: WrongRow) -> None:
+    def __init__(self, row: WrongRow) -> None:
         super().__init__("a wrong row")
-        self.found = found
+        self.row = row
 
 
 # --- the driver -------------------------------------------------------------------------------------------------------
@@ -121,28 +121,28 @@ def write(session: Session, frame: DataFrame, part: FramePart) -> list[ChangedTa
     catalog does not refer to the files yet. Raises WrongRowInFrame or Declined, and leaves no file then."""
     tables = [target.table for target in part.targets]
     with ExitStack() as folders:
-        made = tuple(folders.enter_context(run_kernels.job_folder(table)) for table in tables)
-        places = list(zip(tables, made, strict=True))
+        names = tuple(folders.enter_context(run_kernels.job_folder(table)) for table in tables)
+        places = list(zip(tables, names, strict=True))
         with run_kernels.watch_folder(
             session, lambda: [file for place in places for file in run_kernels.written(*place)]
         ):
-            answers = _answers(frame, part, made)
-        return run_kernels.changed_tables(tables, made, [[each[n] for each in answers] for n in range(len(tables))])
+            answers = _answers(frame, part, names)
+        return run_kernels.changed_tables(tables, names, [[part[n] for part in answers] for n in range(len(tables))])
 
 
 def _answers(frame: DataFrame, part: FramePart, folders: tuple[str, ...]) -> list[tuple[ChangedPart, ...]]:
     """The answers of the tasks, in the order of the frame's partitions."""
-    columns = [F.col(f"c{n}").cast(each.form.spark).alias(f"c{n}") for n, each in part.source.types.items()]
+    columns = [F.col(f"c{n}").cast(column.form.spark).alias(f"c{n}") for n, column in part.source.types.items()]
     if part.places:
         columns.append(F.col(_PLACE))
     task = pickle.dumps(replace(part, folders=folders))
     with spark.pg_errors():
         ship(spark.session())
         done = internals.map_in_arrow(frame.select(*columns), _function(task), "part int, answer binary")
-        found = done.toArrow().to_pylist()
+        rows = done.toArrow().to_pylist()
     answers = []
-    for each in sorted(found, key=lambda row: row["part"]):
-        answer = pickle.loads(each["answer"])  # of our own tasks
+    for row in sorted(rows, key=lambda row: row["part"]):
+        answer = pickle.loads(row["answer"])  # of our own tasks
         if isinstance(answer, WrongRow):
             raise WrongRowInFrame(answer)
         if isinstance(answer, str):
@@ -185,15 +185,15 @@ def write_rows(part: FramePart, batches: Iterable[Any]) -> tuple[ChangedPart, ..
             if batch.num_rows:
                 arrival.take(batch)
         return tuple(
-            [each.changed() if (each := arrival.targets.get(n)) else ChangedPart() for n in range(len(part.targets))]
+            [own.changed() if (own := arrival.targets.get(n)) else ChangedPart() for n in range(len(part.targets))]
         )
     except Declined as reason:
         return str(reason)
     except WrongRowInFrame as problem:
-        return problem.found
+        return problem.row
     finally:
-        for each in arrival.targets.values():
-            each.discard()
+        for own in arrival.targets.values():
+            own.discard()
 
 
 class _Target(Change):
@@ -206,16 +206,16 @@ class _Target(Change):
         self._only_checks = part.only_checks
 
     def arrive(self, arrays: Arrays, count: int, places: Any) -> None:
-        _, made = self.rows_made(arrays, count)
+        _, new = self.rows_made(arrays, count)
         if self._only_checks:
             return
         self.total += count
         if self.leaves:
             self.leave(places)
-            made.append(places.field("row"))
+            new.append(places.field("row"))
         if self.total <= self.few:
             self.places += _row_places(places) if self.leaves else [None] * count
-        self.hold(made, count)
+        self.hold(new, count)
 
     def leave(self, places: Any) -> None:
         """Note the places of rows that go."""
@@ -264,33 +264,33 @@ class _Arrival:
                 row, error = (problem.row, None) if isinstance(problem, BrokenRule) else ((), problem)
                 wrong.append((place, WrongRow(number, row, error)))
         if wrong:
-            raise WrongRowInFrame(min(wrong, key=lambda each: each[0])[1])
-        if sum(each.count for each in self.targets.values()) > _HELD:
-            max(self.targets.values(), key=lambda each: each.count).write()
+            raise WrongRowInFrame(min(wrong, key=lambda wrong_row: wrong_row[0])[1])
+        if sum(target.count for target in self.targets.values()) > _HELD:
+            max(self.targets.values(), key=lambda target: target.count).write()
 
     def _target(self, number: int) -> _Target:
-        found = self.targets.get(number)
-        if found is None:
-            found = self.targets[number] = _Target(self.part, number)
-        return found
+        target = self.targets.get(number)
+        if target is None:
+            target = self.targets[number] = _Target(self.part, number)
+        return target
 
     def _routed(self, arrays: Arrays, count: int) -> list[tuple[int, Any]]:
         if self._route is None:
             return [(0, None)]
         stays, within = self._tests
-        found: list[tuple[int, Any]] = []
+        parts: list[tuple[int, Any]] = []
         rows: Any = None  # all
         if stays is not None:
             mask = stays[1](arrays, count)
-            found = [(0, pc.indices_nonzero(mask))]
+            parts = [(0, pc.indices_nonzero(mask))]
             rows = pc.indices_nonzero(pc.invert(mask))
         if within is not None and rows is None:
             outside = pc.indices_nonzero(pc.invert(within[1](arrays, count)))
-            found.append((OUTSIDE, outside))
+            parts.append((OUTSIDE, outside))
         if rows is None or len(rows):
             some, size = (arrays, count) if rows is None else (_some(arrays, rows), len(rows))
-            found += [(number, own if rows is None else rows.take(own)) for number, own in self._route(some, size)]
-        return [(number, own) for number, own in found if len(own)]
+            parts += [(number, own if rows is None else rows.take(own)) for number, own in self._route(some, size)]
+        return [(number, own) for number, own in parts if len(own)]
 
     def _row(self, arrays: Arrays, place: int) -> Row:
         row: list[Any] = [None] * max(arrays)
@@ -299,11 +299,11 @@ class _Arrival:
         return tuple(row)
 
 
-def _some(arrays: Arrays, rows: Any) -> Arrays:
+def _some(arrays: Arrays, rows: pa.Array) -> Arrays:
     return {number: array.take(rows) for number, array in arrays.items()}
 
 
-def _stored(array: pa.Array, kind: Any) -> Any:
+def _stored(array: pa.Array, kind: pa.DataType) -> pa.Array:
     array = plain_array(array)
     return array if array.type == kind else array.cast(kind)
 

@@ -19,6 +19,7 @@ from pgrepl.lake.read.part import ForeignRows, PlacedRows
 from pgrepl.types.lake.arrays import plain_array, storage_type
 
 if TYPE_CHECKING:
+    from pgrepl.engine.copy_rows import KernelCondition
     from pgrepl.lake.read.data_file import NewFile
     from pgrepl.lake.read.part import PartWatch
 
@@ -94,8 +95,8 @@ class Change(RowsCopy):
             assert not isinstance(rows, ForeignRows), "what is changed stands in the lake"
             for arrays, count, placed in rows.placed(self.part.read, row_ids=self.replaces):
                 self.watch.check()
-                kept, made = self.rows_made(arrays, count)
-                self.go(placed, kept, made, count)
+                kept, arrays_made = self.rows_made(arrays, count)
+                self.go(placed, kept, arrays_made, count)
 
     def rows_made(self, arrays: Mapping[int, Any], count: int) -> tuple[Any, list[Any]]:
         """A mask of the rows that pass the filter (None: all do), and the columns of the new rows."""
@@ -108,8 +109,8 @@ class Change(RowsCopy):
 
     def by_columns(self, arrays: Mapping[int, Any], count: int) -> tuple[Any, list[Any]]:
         mask, kept, left = self.passing(arrays, count)
-        made = self.made(kept, left) if left and self.writes else []
-        return None if mask is None else mask.to_numpy(zero_copy_only=False), made
+        arrays_made = self.made(kept, left) if left and self.writes else []
+        return None if mask is None else mask.to_numpy(zero_copy_only=False), arrays_made
 
     def by_rows(self, arrays: Mapping[int, Any], count: int) -> tuple[Any, list[Any]]:
         """The answer of by_columns, computed row by row. Raises the first error."""
@@ -123,7 +124,7 @@ class Change(RowsCopy):
             for column in sorted(part.columns, key=lambda column: column.generated)
         ]
         kept = np.zeros(count, np.bool_)
-        found: list[Row] = []
+        new_rows: list[Row] = []
         for number in range(count):
             self.reached = number
             for attnum, values in columns.items():
@@ -138,17 +139,17 @@ class Change(RowsCopy):
             breaks = any(not_null and new[place] is None for place, not_null, *_ in makers)
             if breaks or (check is not None and check(new) is not True):
                 raise BrokenRule(tuple(new))
-            found.append(tuple(new))
-        if not found:
+            new_rows.append(tuple(new))
+        if not new_rows:
             return kept, []
-        made = []
+        new_arrays = []
         for column in part.columns:
             form = target.column(column.attnum).form
-            array = plain_array(form.to_array([each[column.attnum - 1] for each in found]))
-            made.append(array.cast(storage_type(form.arrow())))
-        return kept, made
+            array = plain_array(form.to_array([new_row[column.attnum - 1] for new_row in new_rows]))
+            new_arrays.append(array.cast(storage_type(form.arrow())))
+        return kept, new_arrays
 
-    def go(self, placed: PlacedRows, kept: Any, made: list[Any], count: int) -> None:
+    def go(self, placed: PlacedRows, kept: Any, new_arrays: list[Any], count: int) -> None:
         """Note the places of the deleted rows, and hold the new rows until they are written."""
         count = count if kept is None else int(kept.sum())
         if not count:
@@ -166,7 +167,7 @@ class Change(RowsCopy):
             return
         if self.total <= self.few:
             self.places += _places(placed.file_id, positions, row_ids) if self.leaves else [None] * count
-        self.hold([*made, pa.array(row_ids, pa.int64())] if self.replaces else made, count)
+        self.hold([*new_arrays, pa.array(row_ids, pa.int64())] if self.replaces else new_arrays, count)
 
     def note(self, file_id: int, positions: Any) -> None:
         """Note the positions of deleted rows of a data file."""
@@ -180,32 +181,29 @@ class Change(RowsCopy):
         return ChangedPart(self.total, *gone, copied.files, copied.spans)
 
     def few_rows(self) -> tuple[tuple[RowPlace | None, Row], ...]:
-        found: list[Row] = []
-        for made in self.held:
+        rows: list[Row] = []
+        for arrays in self.held:
             columns = [
                 self.part.target.column(column.attnum).form.from_array(array)
-                for column, array in zip(self.part.columns, made, strict=False)
+                for column, array in zip(self.part.columns, arrays, strict=False)
             ]
-            found += zip(*columns, strict=True)
-        return tuple(zip(self.places, found, strict=True))
+            rows += zip(*columns, strict=True)
+        return tuple(zip(self.places, rows, strict=True))
 
 
 def _places(file_id: int | None, positions: Any, row_ids: Any) -> list[RowPlace | None]:
-    each = [None] * len(row_ids) if file_id is None else positions.tolist()
-    return [RowPlace(file_id, position, row_id) for position, row_id in zip(each, row_ids.tolist(), strict=True)]
+    at = [None] * len(row_ids) if file_id is None else positions.tolist()
+    return [RowPlace(file_id, position, row_id) for position, row_id in zip(at, row_ids.tolist(), strict=True)]
 
 
-def _exact(asked: Any) -> Callable[[Sequence[Any]], Any] | None:
-    found: Callable[[Sequence[Any]], Any] | None = None if asked is None else asked.exact()
-    return found
+def _exact(condition: KernelCondition | None) -> Callable[[Sequence[Any]], Any] | None:
+    return None if condition is None else condition.exact()
 
 
 def _maker(part: CopyPart, column: KernelColumn) -> Callable[[Sequence[Any]], Any]:
     """A function from a row of the source to the column's value."""
     if column.computed is not None:
-        found = _exact(column.computed)
-        assert found is not None
-        return found
+        return column.computed.exact()
     if column.source:
         return itemgetter(column.source - 1)
     (value,) = part.target.column(column.attnum).form.from_array(column.value)

@@ -50,14 +50,14 @@ def archive() -> str:
     folder = spark_options.make_for_process(spark_options.PACKAGE)
     package = Path(__file__).resolve().parents[1]
     path = os.path.join(folder, "pgrepl.zip")
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as made:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as zipped:
         for file in sorted(package.rglob("*")):
             if file.suffix in _KINDS and "__pycache__" not in file.parts:
                 name = f"pgrepl/{file.relative_to(package)}"
-                made.write(file, name)
+                zipped.write(file, name)
                 compiled = _compiled(file) if file.suffix == ".py" else None
                 if compiled is not None:
-                    made.writestr(name + "c", compiled)
+                    zipped.writestr(name + "c", compiled)
     return path
 
 
@@ -79,30 +79,32 @@ _OF_A_SERVER = 8  # tasks at a time; a Spark Connect server does not tell how ma
 
 
 def parallelism() -> int:
-    made = spark.session()
+    session = spark.session()
     with spark.pg_errors():
-        return _OF_A_SERVER if spark.is_remote() else max(int(made.sparkContext.defaultParallelism), 1)
+        return _OF_A_SERVER if spark.is_remote() else max(int(session.sparkContext.defaultParallelism), 1)
 
 
 def run_parts(parts: Sequence[Any], kernel: Kernel) -> list[Any]:
     """The answers, in the order of the parts."""
-    made = spark.session()
+    session = spark.session()
     tasks, shared = packed(kernel, parts)
     with spark.pg_errors():
-        ship(made)
+        ship(session)
         function = _function(shared)
         if spark.is_remote():
-            frame = made.range(0, len(tasks), 1, len(tasks)).mapInArrow(_over_batches(function, tasks), "answer binary")
-            found = frame.toArrow().column(0).to_pylist()
+            frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(
+                _over_batches(function, tasks), "answer binary"
+            )
+            pickled = frame.toArrow().column(0).to_pylist()
         else:
-            found = _spread(made, tasks).mapPartitions(function).collect()
-    return [answer for _, answer in sorted(map(pickle.loads, found), key=lambda pair: pair[0])]  # of our own tasks
+            pickled = _spread(session, tasks).mapPartitions(function).collect()
+    return [answer for _, answer in sorted(map(pickle.loads, pickled), key=lambda pair: pair[0])]  # of our own tasks
 
 
-def _spread(made: SparkSession, tasks: list[bytes]) -> RDD[bytes]:
+def _spread(session: SparkSession, tasks: list[bytes]) -> RDD[bytes]:
     """On a cluster each part is a task, which another machine can repeat. On this one nobody can, and to begin a task
     takes as long as a small part: each core has one, of parts from everywhere, as neighbours are alike."""
-    context = made.sparkContext
+    context = session.sparkContext
     if is_elsewhere(context.master or ""):
         return context.parallelize(tasks, len(tasks))
     cores = min(len(tasks), context.defaultParallelism)
@@ -121,12 +123,12 @@ def package_check() -> Callable[[], None]:
 
             import pgrepl
 
-            found = pgrepl.__version__
+            version_there = pgrepl.__version__
             import pgrepl.engine.task
         except Exception as problem:
             raise RuntimeError(f"PGREPL_IMPORT {type(problem).__name__}: {problem}") from problem
-        if found != version:
-            raise RuntimeError(f"PGREPL_IMPORT it has pgrepl {found}, the driver {version}")
+        if version_there != version:
+            raise RuntimeError(f"PGREPL_IMPORT it has pgrepl {version_there}, the driver {version}")
 
     return check
 

@@ -25,7 +25,7 @@ from pgrepl.types.lake.forms import form
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pgrepl.expr.exchange import Statement
+    from pgrepl.expr.exchange import Sql, Statement
 
 _BATCH = 10_000
 
@@ -89,7 +89,7 @@ Row = tuple[Any, ...]
 ORDER = "__n"
 
 
-def column_names(node: Expr) -> Any:
+def column_names(node: Expr) -> Sql | None:
     """The names c{attnum} of a table's columns."""
     from pgrepl.expr.exchange import Sql
     from pgrepl.expr.exchange.sql import form_type
@@ -119,10 +119,10 @@ def positions(places: DataFrame, column: str = "place") -> Positions:
     """The places in a column of a DataFrame, which is run once."""
     file, pos, row = (F.col(f"{column}.{part}") for part in ("file", "pos", "row"))
     with spark.pg_errors():
-        found = places.select(
+        answer = places.select(
             F.coalesce(file, F.lit(-1)).alias("file"), F.when(file.isNull(), row).otherwise(pos).alias("at")
         ).toArrow()
-    files, at = found["file"].to_numpy(), found["at"].to_numpy()
+    files, at = answer["file"].to_numpy(), answer["at"].to_numpy()
     order = np.argsort(files, kind="stable")
     present, starts = np.unique(files[order], return_index=True)
     parts = np.split(at[order], starts[1:]) if len(present) else []

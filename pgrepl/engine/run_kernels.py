@@ -61,9 +61,9 @@ class KernelSource:
     def rows(self, attnums: Sequence[int]) -> list[tuple[PartRows, int, int]]:
         with reading(self.session):
             pin(self.session, self.snapshot)
-            found = rows_of(self.session, self.table, self.snapshot, attnums, self.bounds)
-        count_scan(self.session, self.table.oid, sum(count for _, count, _ in found))
-        return found
+            rows = rows_of(self.session, self.table, self.snapshot, attnums, self.bounds)
+        count_scan(self.session, self.table.oid, sum(count for _, count, _ in rows))
+        return rows
 
 
 @frozen
@@ -116,16 +116,16 @@ def copy(
 ) -> CopiedFiles:
     """Write the rows to files, which the catalog does not refer to yet. Declined and WrongRow leave no file."""
     answers: list[CopiedPart]
-    found = []
+    read_sources = []
     for source in sources:
         columns = target.columns_from(source)
         read = CopyPart((), source.table, source.filter, target.table, columns, None, (), "").read
-        found.append((source, columns, source.rows(read)))
+        read_sources.append((source, columns, source.rows(read)))
     cores = parallelism(on_spark=on_spark)
     with job_folder(target.table) as folder:
         parts = [
             CopyPart(tuple(rows), source.table, source.filter, target.table, columns, target.check, target.keys, folder)
-            for source, columns, of_source in found
+            for source, columns, of_source in read_sources
             for rows in divide(of_source, cores)
         ]
         answers = run_parts(session, parts, copy_rows, target.table, folder, on_spark=on_spark, check=check)
@@ -191,17 +191,17 @@ def change(
     with ExitStack() as folders:
         parts: list[ChangePart] = []
         of_table: list[int] = []
-        made = []
-        for number, each in enumerate(changes):
-            folder = folders.enter_context(job_folder(each.target))
-            made.append(folder)
-            source = each.source
-            whole = CopyPart((), source.table, source.filter, each.target, each.columns, each.check, each.keys, folder)
+        folder_names = []
+        for number, edit in enumerate(changes):
+            folder = folders.enter_context(job_folder(edit.target))
+            folder_names.append(folder)
+            source = edit.source
+            whole = CopyPart((), source.table, source.filter, edit.target, edit.columns, edit.check, edit.keys, folder)
             for rows in divide(source.rows(whole.read), cores):
-                parts.append(ChangePart(replace(whole, rows=tuple(rows)), each.leaves, each.few))
+                parts.append(ChangePart(replace(whole, rows=tuple(rows)), edit.leaves, edit.few))
                 of_table.append(number)
         target = changes[0].target
-        answers = run_parts(session, parts, modify_rows, target, made[0], on_spark=on_spark, check=check)
+        answers = run_parts(session, parts, modify_rows, target, folder_names[0], on_spark=on_spark, check=check)
         for number, answer in zip(of_table, answers, strict=True):
             if answer.declined:
                 raise Declined(answer.declined)
@@ -209,24 +209,24 @@ def change(
         of_each: list[list[ChangedPart]] = [[] for _ in changes]
         for number, answer in zip(of_table, answers, strict=True):
             of_each[number].append(answer)
-        return changed_tables([each.target for each in changes], made, of_each)
+        return changed_tables([edit.target for edit in changes], folder_names, of_each)
 
 
 def changed_tables(
     tables: Sequence[LakeTable], folders: Sequence[str], answers: Sequence[Sequence[ChangedPart]]
 ) -> list[ChangedTable]:
     """Take the files that the answers of each table name. If one cannot be taken no file is left."""
-    found: list[ChangedTable] = []
+    changed: list[ChangedTable] = []
     try:
         for table, folder, own in zip(tables, folders, answers, strict=True):
             files = take(table, folder, [file for answer in own for file in answer.files])
-            found.append(ChangedTable(tuple(own), tuple(files)))
+            changed.append(ChangedTable(tuple(own), tuple(files)))
     except BaseException:
-        for table, taken in zip(tables, found, strict=False):
+        for table, taken in zip(tables, changed, strict=False):
             for file in taken.files:
                 storage.remove(table.location + file.name)
         raise
-    return found
+    return changed
 
 
 _PAUSE = 0.5  # seconds between two looks
@@ -322,8 +322,8 @@ def take(table: LakeTable, folder: str, files: Sequence[One]) -> list[One]:
             taken.append(moved)
         sync(here)
     except BaseException:
-        for each in taken:
-            storage.remove(table.location + each.name)
+        for file in taken:
+            storage.remove(table.location + file.name)
         raise
     return taken
 
@@ -334,7 +334,7 @@ def written(table: LakeTable, folder: str) -> list[tuple[str, int]]:
     system, inside = storage.file_system(path)
     listed = system.get_file_info(fs.FileSelector(inside, allow_not_found=True))
     return sorted(
-        (f"{path}/{each.base_name}", each.size) for each in listed if each.base_name.endswith((".parquet", VECTORS))
+        (f"{path}/{info.base_name}", info.size) for info in listed if info.base_name.endswith((".parquet", VECTORS))
     )
 
 

@@ -124,11 +124,11 @@ class FileReader:
     def rows(self, files: Sequence[DataFile], attnums: Sequence[int]) -> DataFrame:
         """The columns as c{attnum}, and `place`."""
         columns = [self._table.column(attnum) for attnum in attnums]
-        found: dict[tuple[int | None, frozenset[int]], list[DataFile]] = {}
+        alike: dict[tuple[int | None, frozenset[int]], list[DataFile]] = {}
         for file in files:
-            found.setdefault((file.mapping_id, _absent(file, columns)), []).append(file)
+            alike.setdefault((file.mapping_id, _absent(file, columns)), []).append(file)
         frames = []
-        for (_, absent), together in found.items():
+        for (_, absent), together in alike.items():
             for part in _distinguishable(together):
                 group = _Group(tuple(part), _source_names(part), None, absent, {})
                 frames.append(_file_rows(group, columns, self._unique, places=True))
@@ -143,13 +143,13 @@ def _groups(
 ) -> list[_Group]:
     files = data_files(session, table, at, bounds)
     deleted = _deleted(session, table, files, at)
-    found: dict[tuple[int | None, bool, frozenset[int], bool], list[DataFile]] = {}
+    alike: dict[tuple[int | None, bool, frozenset[int], bool], list[DataFile]] = {}
     for file in files:
         younger = file.partial_max is not None and file.partial_max > at
         key = (file.mapping_id, younger, _absent(file, columns), file.data_file_id in deleted and not places)
-        found.setdefault(key, []).append(file)
+        alike.setdefault(key, []).append(file)
     groups = []
-    for (_, younger, absent, _), together in found.items():
+    for (_, younger, absent, _), together in alike.items():
         told_apart = places or any(file.data_file_id in deleted for file in together)
         for part in _distinguishable(together) if told_apart else [together]:
             own = {f.data_file_id: deleted[f.data_file_id] for f in part if f.data_file_id in deleted}
@@ -170,13 +170,13 @@ def _deleted(
 ) -> dict[int, npt.NDArray[np.int64]]:
     """The deleted positions of files that have any."""
     own = inlined.deletes(session, table, at)
-    found = {}
+    deleted = {}
     for file in files:
         if file.delete_files or file.data_file_id in own:
             positions, _ = joined(file.delete_files, own.get(file.data_file_id, []), at)
             if len(positions):
-                found[file.data_file_id] = positions
-    return found
+                deleted[file.data_file_id] = positions
+    return deleted
 
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -269,7 +269,7 @@ def _of_file(files: Sequence[DataFile], by_size: bool, what: str) -> Column:
     if len(of) == 1:
         return F.lit(next(iter(of.values()))).cast("bigint").alias(what)
     kind = "bigint" if by_size else "string"
-    entries = [each for key, value in of.items() for each in (F.lit(key).cast(kind), F.lit(value).cast("bigint"))]
+    entries = [entry for key, value in of.items() for entry in (F.lit(key).cast(kind), F.lit(value).cast("bigint"))]
     return F.element_at(F.create_map(*entries), F.col(_TOLD_BY)).alias(what)
 
 
@@ -344,7 +344,7 @@ def _inlined_rows(rows: Sequence[inlined.InlinedRow], columns: Sequence[LakeColu
     return arrow_frame(pa.table(arrays, names=names), types)
 
 
-def storage_array(array: pa.Array) -> Any:
+def storage_array(array: pa.Array) -> pa.Array:
     """The array without an extension type of Arrow (uuid), which Spark does not know."""
     return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
 

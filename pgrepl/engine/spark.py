@@ -48,8 +48,8 @@ def expect_tasks() -> None:
 
 
 def options() -> SparkOptions:
-    found = _options if _options is not None else read_options(os.environ)
-    return replace(found, for_tasks=True) if _for_tasks else found
+    chosen = _options if _options is not None else read_options(os.environ)
+    return replace(chosen, for_tasks=True) if _for_tasks else chosen
 
 
 def share() -> HostChannel | None:
@@ -60,8 +60,8 @@ def share() -> HostChannel | None:
     if wanted.remote is None and internals.is_tried():
         from pgrepl.engine.spark_shared import HostChannel
 
-        _way = made = HostChannel(wanted)
-        interrupts.announce_shared(lambda: made.runs)
+        _way = channel = HostChannel(wanted)
+        interrupts.announce_shared(lambda: channel.runs)
     return _way
 
 
@@ -234,10 +234,10 @@ def session() -> SparkSession:
             start = None
         if start is None:
             start = _begin()
-    made = start.wait()
-    _tag_jobs(made)
-    _describe_jobs(made)
-    return made
+    opened = start.wait()
+    _tag_jobs(opened)
+    _describe_jobs(opened)
+    return opened
 
 
 def planned_query() -> None:
@@ -258,9 +258,9 @@ def stop() -> None:
     if start is None or isinstance(start, _Given):
         return
     with suppress(Exception):  # it ends in any state
-        made = start.wait()
+        opened = start.wait()
         if start.way is None:
-            made.stop()
+            opened.stop()
     if start.driver is not None:
         start.driver.end()
 
@@ -297,8 +297,8 @@ def _interrupt_remote(session: SparkSession) -> None:
 
 def tag() -> str | None:
     """The tag of this thread's jobs, if it has one."""
-    found: str | None = getattr(_here, "tag", None)
-    return found
+    tag_here: str | None = getattr(_here, "tag", None)
+    return tag_here
 
 
 def tag_jobs(name: str | None) -> None:
@@ -309,18 +309,18 @@ def tag_jobs(name: str | None) -> None:
         _tag_jobs(start.session)
 
 
-def _tag_jobs(made: SparkSession) -> None:
+def _tag_jobs(opened: SparkSession) -> None:
     name = tag()
-    if name is not None and getattr(_here, "tagged", None) is not made:
+    if name is not None and getattr(_here, "tagged", None) is not opened:
         if is_remote():
-            made.addTag(name)
+            opened.addTag(name)
         else:  # a tag of the session itself can be cancelled only by the thread that has it
-            made.sparkContext.addJobTag(_ours(name))
-        _here.tagged = made
+            opened.sparkContext.addJobTag(_ours(name))
+        _here.tagged = opened
     start = _start
-    if start is not None and start.driver is not None and getattr(_here, "marked", None) is not made:
-        start.driver.mark(made)
-        _here.marked = made
+    if start is not None and start.driver is not None and getattr(_here, "marked", None) is not opened:
+        start.driver.mark(opened)
+        _here.marked = opened
 
 
 def _ours(name: str) -> str:
@@ -340,14 +340,14 @@ def described(text: str) -> Iterator[None]:
         _here.description = before
 
 
-def _describe_jobs(made: SparkSession) -> None:
+def _describe_jobs(opened: SparkSession) -> None:
     """Tell the session this thread's description; a Spark Connect server describes jobs itself."""
     text = getattr(_here, "description", None)
-    if getattr(_here, "described", (None, None)) != (made, text) and not is_remote():
+    if getattr(_here, "described", (None, None)) != (opened, text) and not is_remote():
         with suppress(Exception):  # the JVM has ended: its next call raises that
-            made.sparkContext.setLocalProperty("spark.job.description", text or "")
-            made.sparkContext.setInterruptOnCancel(True)
-        _here.described = made, text
+            opened.sparkContext.setLocalProperty("spark.job.description", text or "")
+            opened.sparkContext.setInterruptOnCancel(True)
+        _here.described = opened, text
 
 
 def threads(count: int) -> ThreadPool:

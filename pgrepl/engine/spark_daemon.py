@@ -29,7 +29,7 @@ def leave_out_archives() -> None:
     if find_spec("pyspark") is None or find_spec("py4j") is None:
         sys.path[:] = without_jar
     left_out = tuple(set(before).difference(sys.path))
-    for path in [each for each in sys.path_importer_cache if each.startswith(left_out)]:
+    for path in [path for path in sys.path_importer_cache if path.startswith(left_out)]:
         del sys.path_importer_cache[path]
 
 

@@ -121,14 +121,14 @@ def _texts(problem: BaseException) -> list[str]:
     said: list[str] = []
     seen: set[int] = set()
     foreign = False
-    each: BaseException | None = problem
-    while each is not None and id(each) not in seen:
-        seen.add(id(each))
-        module = type(each).__module__ + "."
-        if module.startswith(_FOREIGN) or isinstance(each, ConnectionError):
+    error: BaseException | None = problem
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        module = type(error).__module__ + "."
+        if module.startswith(_FOREIGN) or isinstance(error, ConnectionError):
             foreign = foreign or module.startswith(_FOREIGN)
-            said.append(_text(each))
-        each = each.__cause__ or each.__context__
+            said.append(_text(error))
+        error = error.__cause__ or error.__context__
     return said if foreign else []
 
 
@@ -159,10 +159,10 @@ _BY_ZERO = re.compile(r"\[(DIVIDE|REMAINDER)_BY_ZERO\]")
 def _arithmetic(text: str) -> PgError | None:
     if _BY_ZERO.search(text):
         return PgError("22012", "division by zero")
-    found = _OVERFLOW.search(text)
-    if found is None:
+    match = _OVERFLOW.search(text)
+    if match is None:
         return None
-    word = next(word for word in found.groups() if word is not None)
+    word = next(word for word in match.groups() if word is not None)
     return PgError("22003", f"{_INTEGERS[word]} out of range")
 
 
@@ -312,11 +312,11 @@ class SparkFacts:
     @classmethod
     def read(cls, text: str | bytes) -> SparkFacts:
         """ValueError, TypeError, KeyError: it is none."""
-        found: dict[str, Any] = json.loads(text)
-        return cls(**{**found, "jobs": tuple([SparkJob(**job) for job in found["jobs"]])})
+        facts: dict[str, Any] = json.loads(text)
+        return cls(**{**facts, "jobs": tuple([SparkJob(**job) for job in facts["jobs"]])})
 
 
 def look(jvm: Any, context: Any) -> SparkFacts:
     """What the JVM's Spark does; `context` is its SparkContext."""
-    jobs = [SparkJob(*found) for found in internals.running_jobs(jvm, context)]
+    jobs = [SparkJob(*job) for job in internals.running_jobs(jvm, context)]
     return SparkFacts(is_up=True, ui=internals.ui_address(context), jobs=tuple(jobs))

@@ -133,15 +133,15 @@ class Host:
         poll = select.poll()
         for descriptor in (wake.fileno(), self._way.host.fileno(), *guests):
             poll.register(descriptor, select.POLLIN)
-        found = {descriptor for descriptor, _ in poll.poll(self._patience())}
+        ready = {descriptor for descriptor, _ in poll.poll(self._patience())}
         with suppress(BlockingIOError):
             wake.recv(4096)
         if self._jvm is not None and self._jvm.driver.ended:
             self._lose(self._jvm)
         elif self._jvm is not None:
-            for guest in [guest for descriptor, guest in guests.items() if descriptor in found]:
+            for guest in [guest for descriptor, guest in guests.items() if descriptor in ready]:
                 self._jvm.dismiss(guest)
-        if self._way.host.fileno() in found:
+        if self._way.host.fileno() in ready:
             asked = self._way.asked()
             if asked is not None:
                 connection, looks = asked
@@ -160,8 +160,8 @@ class Host:
     def _tell(self, connection: socket.socket) -> None:
         """Tell what Spark does to a process that looks on."""
         with suppress(Exception), connection:  # the JVM has ended, or the process
-            found = SparkFacts() if self._jvm is None else self._jvm.look()
-            connection.sendall(found.text().encode() + b"\n")
+            facts = SparkFacts() if self._jvm is None else self._jvm.look()
+            connection.sendall(facts.text().encode() + b"\n")
 
     def _answer(self, connection: socket.socket) -> None:
         try:

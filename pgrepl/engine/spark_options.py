@@ -257,12 +257,12 @@ def _folder() -> Path:
 
 def _key(java: str, class_path: Sequence[str], options: Sequence[str]) -> str:
     """The key of an archive: it is valid for one build of Java and one class path, by the jars' names, sizes, times."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for path in (os.path.realpath(java), *class_path):
         try:
             status = os.stat(path)
-            found.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+            hashed.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
         except OSError:
-            found.update(f"{path}\0\n".encode())
-    found.update("\0".join([o for o in options if not o.startswith(_NOT_OF_CLASSES)]).encode())
-    return found.hexdigest()[:16]
+            hashed.update(f"{path}\0\n".encode())
+    hashed.update("\0".join([o for o in options if not o.startswith(_NOT_OF_CLASSES)]).encode())
+    return hashed.hexdigest()[:16]

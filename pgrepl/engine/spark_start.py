@@ -220,10 +220,10 @@ def _java() -> str:
         if os.access(java, os.X_OK):
             return java
         raise PgError("58000", f'could not start Spark: JAVA_HOME is "{home}", and no Java is there', hint=_GET_JAVA)
-    found = shutil.which("java")
-    if found is None:
+    path = shutil.which("java")
+    if path is None:
         raise PgError("58000", "could not start Spark: it needs Java, and no Java was found", hint=_GET_JAVA)
-    return found
+    return path
 
 
 def goes_direct(master: str, conf: Mapping[str, str], environment: Mapping[str, str]) -> bool:

@@ -155,14 +155,14 @@ def start_plain(wanted: SparkOptions) -> tuple[PlainDriver, SparkSession]:
     for name, value in {**defaults(wanted.master or DEFAULT_MASTER), **dict(wanted.conf)}.items():
         builder = builder.config(name, value)
     artifacts = Path("artifacts").absolute()
-    made = not artifacts.exists()
+    is_ours = not artifacts.exists()
     try:
         session = builder.getOrCreate()
     except Exception as problem:
         raise PgError("58000", f"could not start Spark: {problem}") from problem
     with suppress(Exception):  # it only concerns what Spark prints
         internals.be_quiet()
-    return PlainDriver(session, artifacts if made else None), session
+    return PlainDriver(session, artifacts if is_ours else None), session
 
 
 class PlainDriver:
@@ -196,8 +196,8 @@ class PlainDriver:
         """Remove the empty folders that Spark 4.0 has made in the user's folder; the session has been stopped."""
         if self._artifacts is not None:
             with suppress(OSError):  # it does not exist, or is not empty
-                for each in self._artifacts.iterdir():
-                    each.rmdir()
+                for folder in self._artifacts.iterdir():
+                    folder.rmdir()
                 self._artifacts.rmdir()
 
     def forget(self) -> None:
@@ -244,13 +244,13 @@ def beside(given: SparkSession) -> tuple[Driver | None, SparkSession]:
     """The session, and its driver; None: it is behind a Spark Connect server."""
     from pyspark.sql import SparkSession as Classic
 
-    made = given.newSession()
+    session = given.newSession()
     for name, value in SESSION_SETTINGS.items():
         with suppress(Exception):  # this version does not know it
-            made.conf.set(name, value)
+            session.conf.set(name, value)
     if not isinstance(given, Classic) or not _has_context(given):
-        return None, made
-    return PlainDriver(made, None, _TAG), made
+        return None, session
+    return PlainDriver(session, None, _TAG), session
 
 
 def _has_context(session: SparkSession) -> bool:

@@ -32,8 +32,8 @@ def spark_type(ddl: str) -> DataType:
     text = ddl.strip()
     upper = text.upper()
     if upper in _NAMES:
-        made: DataType = getattr(types, _NAMES[upper])()
-        return made
+        plain_type: DataType = getattr(types, _NAMES[upper])()
+        return plain_type
     if decimal := re.fullmatch(r"DECIMAL\((\d+),\s*(\d+)\)", upper):
         return types.DecimalType(int(decimal[1]), int(decimal[2]))
     if time := re.fullmatch(r"TIME\((\d)\)", upper):
@@ -47,7 +47,7 @@ def spark_type(ddl: str) -> DataType:
         key, value = _split(inside)
         return types.MapType(spark_type(key), spark_type(value))
     if upper.startswith("STRUCT<"):
-        fields = [re.fullmatch(r"\s*(`(?:[^`]|``)*`|\w+)\s*:?\s*(.*)", each) for each in _split(inside)]
+        fields = [re.fullmatch(r"\s*(`(?:[^`]|``)*`|\w+)\s*:?\s*(.*)", field) for field in _split(inside)]
         return types.StructType([types.StructField(_name(f[1]), spark_type(f[2])) for f in fields if f is not None])
     raise ValueError(f"not a type of Spark: {ddl}")
 
@@ -91,11 +91,11 @@ def _with_ids(kind: DataType, fields: Sequence[LakeField]) -> DataType:
     from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
     if isinstance(kind, StructType):
-        made = StructType()
+        struct = StructType()
         for own, field in zip(kind.fields, fields, strict=True):
             numbered = _with_ids(own.dataType, field.fields)
-            made.add(StructField(own.name, numbered, True, {"parquet.field.id": field.column_id}))
-        return made
+            struct.add(StructField(own.name, numbered, True, {"parquet.field.id": field.column_id}))
+        return struct
     if isinstance(kind, ArrayType):
         return ArrayType(_with_ids(kind.elementType, fields[0].fields))
     if isinstance(kind, MapType):

@@ -28,14 +28,14 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[T]) -> type[T]:
     own_hash = cls.__dict__.get("__hash__")  # of a class whose instances are looked up often
-    made: Any = _with_slots(cls)
-    made.__init__ = _first_init
-    made.__repr__ = _repr
-    made.__eq__ = _eq
-    made.__hash__ = own_hash or _hash
-    made.__setattr__ = made.__delattr__ = _refuse
-    made.__reduce__ = _reduce
-    return made  # type: ignore[no-any-return]
+    slotted: Any = _with_slots(cls)
+    slotted.__init__ = _first_init
+    slotted.__repr__ = _repr
+    slotted.__eq__ = _eq
+    slotted.__hash__ = own_hash or _hash
+    slotted.__setattr__ = slotted.__delattr__ = _refuse
+    slotted.__reduce__ = _reduce
+    return slotted  # type: ignore[no-any-return]
 
 
 @dataclass(init=False, repr=False, eq=False)
@@ -54,16 +54,16 @@ def _with_slots(cls: Any) -> Any:
     own = get_annotations(cls)
     for name, kind in own.items():
         value = content.pop(name, MISSING)
-        made: Any = value if isinstance(value, Field) else field() if value is MISSING else field(default=value)
-        made.name, made.type = name, kind
-        made.kw_only = made.kw_only is True
-        made._field_type = _USUAL._field_type
-        known[name] = made
+        described: Any = value if isinstance(value, Field) else field() if value is MISSING else field(default=value)
+        described.name, described.type = name, kind
+        described.kw_only = described.kw_only is True
+        described._field_type = _USUAL._field_type
+        known[name] = described
     inherited = {name for base in cls.__mro__[1:] for name in base.__dict__.get("__slots__", ())}
     content["__slots__"] = tuple([name for name in own if name not in inherited])
     content["__dataclass_fields__"] = known
     content["__dataclass_params__"] = _Usual.__dataclass_params__  # type: ignore[attr-defined]
-    content["__match_args__"] = tuple([each.name for each in known.values() if not each.kw_only])
+    content["__match_args__"] = tuple([described.name for described in known.values() if not described.kw_only])
     for other in ("__dict__", "__weakref__"):
         content.pop(other, None)
     return type(cls)(cls.__name__, cls.__bases__, content)
@@ -88,7 +88,7 @@ _SAME: Any = object()
 def _compiled_copy(cls: type[Any]) -> Callable[..., Any]:
     """`def copy(self, *, a=_same, b=_same, …)`"""
     scope: dict[str, Any] = {"_new": cls.__new__, "_cls": cls, "_same": _SAME}
-    names = [each.name for each in fields(cls)]
+    names = [slot.name for slot in fields(cls)]
     lines = ["made = _new(_cls)"]
     for name in names:
         scope[f"set_{name}"] = getattr(cls, name).__set__
@@ -110,12 +110,12 @@ def _compiled_init(cls: type[Any]) -> Any:
     """`def __init__(self, a, b=…, *, c=…)`, which sets each slot past `__setattr__`."""
     scope: dict[str, Any] = {}
     positional, keywords, lines = ["self"], list[str](), ["pass"]
-    for each in fields(cls):
-        scope[f"set_{each.name}"] = getattr(cls, each.name).__set__
-        scope[f"default_{each.name}"] = each.default
-        parameter = each.name if each.default is MISSING else f"{each.name}=default_{each.name}"
-        (keywords if each.kw_only else positional).append(parameter)
-        lines.append(f"set_{each.name}(self, {each.name})")
+    for slot in fields(cls):
+        scope[f"set_{slot.name}"] = getattr(cls, slot.name).__set__
+        scope[f"default_{slot.name}"] = slot.default
+        parameter = slot.name if slot.default is MISSING else f"{slot.name}=default_{slot.name}"
+        (keywords if slot.kw_only else positional).append(parameter)
+        lines.append(f"set_{slot.name}(self, {slot.name})")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     parameters = ", ".join(positional + (["*", *keywords] if keywords else []))
@@ -129,7 +129,7 @@ _compared: dict[type[Any], Callable[[Any], Any]] = {}  # the fields by which two
 def _values(self: Any) -> Any:
     getter = _compared.get(type(self))
     if getter is None:
-        names = [each.name for each in fields(self) if each.compare]
+        names = [slot.name for slot in fields(self) if slot.compare]
         getter = _compared[type(self)] = attrgetter(*names) if names else _nothing
     return getter(self)
 
@@ -147,7 +147,7 @@ def _hash(self: Any) -> int:
 
 
 def _repr(self: Any) -> str:
-    shown = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
+    shown = ", ".join(f"{slot.name}={getattr(self, slot.name)!r}" for slot in fields(self) if slot.repr)
     return f"{type(self).__qualname__}({shown})"
 
 
@@ -156,7 +156,7 @@ def _refuse(self: Any, name: str, *_: Any) -> None:
 
 
 def _reduce(self: Any) -> tuple[Any, ...]:
-    return _rebuilt, (type(self), {each.name: getattr(self, each.name) for each in fields(self)})
+    return _rebuilt, (type(self), {slot.name: getattr(self, slot.name) for slot in fields(self)})
 
 
 def _rebuilt(cls: type[T], values: dict[str, Any]) -> T:

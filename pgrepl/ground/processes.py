@@ -36,7 +36,7 @@ class Workers:
     """Some processes, each of which does one part at a time."""
 
     def __init__(self, sockets: Sequence[socket.socket]) -> None:
-        self._connections: list[Connection] = [Connection(each.detach()) for each in sockets]
+        self._connections: list[Connection] = [Connection(end.detach()) for end in sockets]
         self._pids: dict[Connection, int] = {}
         self.are_lost = False
 
@@ -140,11 +140,11 @@ def workers(count: int, load: Callable[[], None]) -> Workers | None:
     """Processes that have called `load` before they were divided, or are about to; None: there are none."""
     global _expected
     with _lock:
-        found, _expected = _expected, None
-    if found is not None and len(found) == count:
-        return found
-    if found is not None:
-        found.close()
+        expected, _expected = _expected, None
+    if expected is not None and len(expected) == count:
+        return expected
+    if expected is not None:
+        expected.close()
     if not are_prepared() or _waiting is None:
         return None
     pairs = [socket.socketpair() for _ in range(min(count, _MOST))]
@@ -196,8 +196,8 @@ def _wait(asked: socket.socket, parent: int) -> None:
         if not os.fork():
             asked.close()
             _live(_first, here, request, descriptors)
-        for each in descriptors:
-            os.close(each)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _first(parent: int, request: bytes, descriptors: Sequence[int]) -> None:

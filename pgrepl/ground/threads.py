@@ -29,9 +29,9 @@ class ThreadPool(ThreadPoolExecutor):
 
     def submit(self, work: Callable[..., Done], /, *given: Any, **named: Any) -> Future[Done]:
         with hold_interrupts():
-            found = super().submit(work, *given, **named)
+            future = super().submit(work, *given, **named)
         check_for_interrupts()
-        return found
+        return future
 
 
 Item = TypeVar("Item")
@@ -175,12 +175,12 @@ class FileWatch:
         return False
 
     def _looked(self) -> list[tuple[int, int, int]]:
-        found = []
+        looked = []
         for name in sorted(self._names):
             with suppress(OSError):
                 now = os.stat(self._folder / name)
-                found.append((now.st_ino, now.st_size, now.st_mtime_ns))
-        return found
+                looked.append((now.st_ino, now.st_size, now.st_mtime_ns))
+        return looked
 
 
 def _inotify(folder: Path) -> int | None:

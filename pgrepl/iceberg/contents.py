@@ -117,7 +117,7 @@ class Range:
 
     @cached_property
     def _changes(self) -> list[int]:
-        return _changes(file for each in self.has for file in each)
+        return _changes(file for files in self.has for file in files)
 
     def at(self, snapshot: int) -> Part:
         version = bisect_right(self._changes, snapshot)
@@ -191,13 +191,13 @@ class Contents:
             self._merged = [file for file in self._data if file.partial is not None]
             self.ranges = _as_before(self.ranges, _ranges(self._data, self._deletes))
         if rows:
-            made = _divided(self._rows, [row.row_id for row in self._rows], _IN_INLINED_RANGE)
-            self._inlined = _as_before(self._inlined, map(InlinedRange, made))
-        found = {file.partial for each in (data, deletes) for file in each if file.partial}
-        found |= {when for each in (data, deletes, rows) for row in each for when in (row.begin, row.end) if when}
-        found |= {when for _, _, when in positions}
+            parts = _divided(self._rows, [row.row_id for row in self._rows], _IN_INLINED_RANGE)
+            self._inlined = _as_before(self._inlined, map(InlinedRange, parts))
+        snapshots = {file.partial for some in (data, deletes) for file in some if file.partial}
+        snapshots |= {when for some in (data, deletes, rows) for row in some for when in (row.begin, row.end) if when}
+        snapshots |= {when for _, _, when in positions}
         self._until, since = until, self._until
-        return {when for when in found if when > since}
+        return {when for when in snapshots if when > since}
 
     @property
     def weight(self) -> int:
@@ -210,7 +210,7 @@ class Contents:
 
     def has_vectors(self, snapshot: int) -> bool:
         """Are there deletion vectors, which are of version 3 only?"""
-        return any(each.at(snapshot).has_vectors for each in self.ranges)
+        return any(part.at(snapshot).has_vectors for part in self.ranges)
 
     def have(self, column: Field, snapshot: int) -> bool:
         """Have all files of the snapshot the column? DuckDB writes a file without it anew without it."""
@@ -218,27 +218,27 @@ class Contents:
         if not column.fields:
             if column.id not in self._without:
                 given = (self.table.table_id, self._since, column.id)
-                found = self._session.link.execute(tables.FILES_WITHOUT, given)
-                self._without[column.id] = {number for (number,) in found}
+                lacking = self._session.link.execute(tables.FILES_WITHOUT, given)
+                self._without[column.id] = {number for (number,) in lacking}
             without = self._without[column.id]
         return not any(
             (file.begin < column.since or file.id in without) and _is_alive(file, snapshot) for file in self._data
         )
 
     def inlined_rows(self, snapshot: int) -> list[InlinedPart]:
-        found = [each.at(snapshot) for each in self._inlined]
-        return [each for each in found if each is not None]
+        parts = [inlined.at(snapshot) for inlined in self._inlined]
+        return [part for part in parts if part is not None]
 
     def inlined_deletes(self, snapshot: int) -> list[tuple[Data, list[tuple[int, int]]]]:
         """The positions with their snapshots, of each data file that is there."""
-        found = []
+        deletes = []
         for file_id, every in sorted(self._inlined_deletes.items()):
             at = bisect_left(self._data, (file_id,))
-            positions = sorted([each for each in every if each[1] <= snapshot])
+            positions = sorted([delete for delete in every if delete[1] <= snapshot])
             if positions and self._data[at : at + 1] and self._data[at].id == file_id:
                 if _is_alive(self._data[at], snapshot):
-                    found.append((self._data[at], positions))
-        return found
+                    deletes.append((self._data[at], positions))
+        return deletes
 
 
 _R = TypeVar("_R", Data, Deletes, InlinedRow)
@@ -256,10 +256,10 @@ def _put(known: list[_R], changed: Sequence[_R], key: int) -> None:
         known[at : at + is_there] = [row]
 
 
-def _as_before(known: Sequence[_S], made: Iterable[_S]) -> list[_S]:
+def _as_before(known: Sequence[_S], ranges: Iterable[_S]) -> list[_S]:
     """Ranges; one that has what it had is the same as before, so that its manifests are known."""
-    before = {each.has[0][0]: each for each in known}
-    return [same if (same := before.get(each.has[0][0])) and same.has == each.has else each for each in made]
+    before = {part.has[0][0]: part for part in known}
+    return [same if (same := before.get(part.has[0][0])) and same.has == part.has else part for part in ranges]
 
 
 def _data(table: LakeTable, row: tuple[Any, ...]) -> Data:
@@ -281,7 +281,7 @@ def _deletes(table: LakeTable, row: tuple[Any, ...]) -> Deletes:
 
 def _ranges(data: Sequence[Data], deletes: Mapping[int, list[Deletes]]) -> list[Range]:
     return [
-        Range(some, [each for file in some for each in deletes.get(file.id, ())])
+        Range(some, [delete_file for file in some for delete_file in deletes.get(file.id, ())])
         for some in _divided(data, [file.id for file in data], _IN_RANGE)
     ]
 
@@ -316,30 +316,30 @@ def _inlined_deletes(session: Session, table: LakeTable, after: int) -> list[tup
 def changes(session: Session, table: LakeTable, most: int) -> set[int]:
     """The last snapshots that changed the table, at most so many."""
     link = session.link
-    found = {at for (at,) in link.execute(tables.CHANGES, (*[table.table_id] * tables.CHANGES_PARAMETERS, most))}
+    snapshots = {at for (at,) in link.execute(tables.CHANGES, (*[table.table_id] * tables.CHANGES_PARAMETERS, most))}
     for inlined in inlined_tables(session, table.table_id):
-        found.update(at for (at,) in link.execute(tables.inlined_changes(inlined.name, inlined.prefix), (most,)))
+        snapshots.update(at for (at,) in link.execute(tables.inlined_changes(inlined.name, inlined.prefix), (most,)))
     name = deletes_table(table.table_id)
     if exists(link, name):
-        found.update(at for (at,) in link.execute(tables.inlined_delete_changes(name), (most,)))
-    return found
+        snapshots.update(at for (at,) in link.execute(tables.inlined_delete_changes(name), (most,)))
+    return snapshots
 
 
 def state(session: Session, table: LakeTable, snapshot: int) -> Iterator[object]:
     """What is other than before if the rows or columns that were there at a snapshot are, whatever came later."""
     link = session.link
-    found = [link.execute(query, (snapshot, table.table_id, snapshot))[0] for query in tables.STATES]
+    states = [link.execute(query, (snapshot, table.table_id, snapshot))[0] for query in tables.STATES]
     for inlined in inlined_tables(session, table.table_id):
         rows = link.execute(tables.inlined_state(inlined.name, inlined.prefix), (snapshot, snapshot))
-        found += [row for row in rows if row[0]]  # it may have been made later
-    for row in found:
+        states += [row for row in rows if row[0]]  # it may have been made later
+    for row in states:
         yield from row
     name = deletes_table(table.table_id)
     deletes = (
         link.execute(tables.inlined_deletes_state(name), (snapshot,))[0] if exists(link, name) else (0, None, None)
     )
     yield from deletes
-    last = max((when for row in (*((r[2], r[5]) for r in found), deletes[2:]) for when in row if when), default=0)
+    last = max((when for row in (*((r[2], r[5]) for r in states), deletes[2:]) for when in row if when), default=0)
     yield link.execute(tables.SNAPSHOT_TIME, (last,))  # numbers may come again when a backup is restored
 
 
@@ -364,7 +364,7 @@ class _Name(NamedTuple):
 
 def of_files(session: Session, mappings: Iterable[int | None]) -> FileNames:
     rows = [
-        _Name(*row) for number in sorted({each for each in mappings if each is not None})
+        _Name(*row) for number in sorted({mapping for mapping in mappings if mapping is not None})
         for row in session.link.execute(tables.NAMES, (number,))
     ]  # fmt: skip
     unreadable = {row.field: "its values are in the paths of some files" for row in rows if row.in_path}
@@ -384,9 +384,9 @@ def _mapping(rows: Sequence[_Name], parents: set[tuple[int, int | None]]) -> lis
     for row in rows:
         if (row.mapping, row.parent) in parents and not row.in_path:
             by_field.setdefault(row.field, []).append(row)
-    found = []
+    fields = []
     for field, same in by_field.items():
-        made: dict[str, Any] = {"field-id": field, "names": sorted({row.name for row in same})}
+        entry: dict[str, Any] = {"field-id": field, "names": sorted({row.name for row in same})}
         inner = _mapping(rows, {(row.mapping, row.column) for row in same})
-        found.append(made | {"fields": inner} if inner else made)
-    return found
+        fields.append(entry | {"fields": inner} if inner else entry)
+    return fields

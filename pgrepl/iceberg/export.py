@@ -66,12 +66,12 @@ class ForeignCatalog:
         else:
             raise self._refusal(status, there)
         body = {"name": table.name, "metadata-location": location, "overwrite": True}
-        made, said = self._ask("POST", f"{of}/register", body)
-        if made == 409 and status == 200:  # it does not know `overwrite`
+        code, said = self._ask("POST", f"{of}/register", body)
+        if code == 409 and status == 200:  # it does not know `overwrite`
             self._must("DELETE", f"{path}?purgeRequested=false")
-            made, said = self._ask("POST", f"{of}/register", body)
-        if made >= 300:
-            raise self._refusal(made, said)
+            code, said = self._ask("POST", f"{of}/register", body)
+        if code >= 300:
+            raise self._refusal(code, said)
         return True
 
     def _make(self, namespace: Namespace) -> None:
@@ -147,13 +147,13 @@ class ForeignCatalog:
 
 def _opener() -> urllib.request.OpenerDirector:
     """Without the handler of redirects."""
-    found = urllib.request.OpenerDirector()
+    opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler,
         urllib.request.HTTPDefaultErrorHandler, urllib.request.HTTPErrorProcessor,
     ):  # fmt: skip
-        found.add_handler(handler())
-    return found
+        opener.add_handler(handler())
+    return opener
 
 
 def _is_plain(uri: str) -> bool:
@@ -175,10 +175,10 @@ def _path(namespace: Namespace) -> str:
 def _object(text: bytes) -> dict[str, Any]:
     """The answer; of one that is no JSON, as a proxy's may be, nothing."""
     try:
-        found = json.loads(text or b"{}")
+        answer = json.loads(text or b"{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return answer if isinstance(answer, dict) else {}
 
 
 class Exported(NamedTuple):
@@ -200,9 +200,9 @@ def export_tables(session: Session, names: Sequence[str], to: str | None, done: 
     keep the others from their export: the errors are returned, but raised if there is nothing else."""
     place = place_of(session, to)
     with reading(session):
-        found = [tables.named(session, name) for name in names] or tables.every(session, session.database.name)
+        listed = [tables.named(session, name) for name in names] or tables.every(session, session.database.name)
     errors: list[PgError] = []
-    for table in found:
+    for table in listed:
         try:
             with reading(session):  # one for each table, so that none is kept for long
                 now = tables.find(session, table.namespace, table.name)
@@ -211,7 +211,7 @@ def export_tables(session: Session, names: Sequence[str], to: str | None, done: 
                 done(now, exported)
         except PgError as error:
             errors.append(error.with_context(f'export of table "{table.full_name}"'))
-    if errors and len(errors) == len(found):
+    if errors and len(errors) == len(listed):
         raise errors[0]
     return errors
 
@@ -219,13 +219,13 @@ def export_tables(session: Session, names: Sequence[str], to: str | None, done: 
 def export(table: Described, place: Place) -> Exported:
     """Write the table's metadata of now, unless the last version is that already. A version that another exporter has
     written meanwhile, or that a killed one has not told, stays what it is."""
-    found = table_metadata(table, place).json
+    metadata = table_metadata(table, place).json
     folder = place.of(table)
     last = _told(folder)
-    if last and folder.read(_name(last)) == found:
+    if last and folder.read(_name(last)) == metadata:
         return Exported(folder.location, last, False)
     version = last + 1
-    while not folder.write_first(_name(version), found.encode()) and folder.read(_name(version)) != found:
+    while not folder.write_first(_name(version), metadata.encode()) and folder.read(_name(version)) != metadata:
         version += 1
     folder.make_durable(named_by(folder, [_name(version)]) - {HINT})
     if _told(folder) < version:

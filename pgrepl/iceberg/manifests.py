@@ -37,12 +37,12 @@ _MAGIC = b"Obj\x01"
 
 def _encoded(number: int) -> bytes:
     left = (number << 1) ^ (number >> 63)
-    found = bytearray()
+    encoded = bytearray()
     while left > 0x7F:
-        found.append(left & 0x7F | 0x80)
+        encoded.append(left & 0x7F | 0x80)
         left >>= 7
-    found.append(left)
-    return bytes(found)
+    encoded.append(left)
+    return bytes(encoded)
 
 
 _SMALL = [_encoded(number) for number in range(8192)]
@@ -264,23 +264,23 @@ class Writer:
         rows = sum(entry.rows for entry in entries)
         numbers = (size, 0, plan.kind, last, min(entry.sequence for entry in entries), last, len(added),
                    len(entries) - len(added), 0, sum(added), rows - sum(added), 0)  # fmt: skip
-        found = [text(self.folder.path(plan.name)), *map(number, numbers), NOTHING]
+        fields = [text(self.folder.path(plan.name)), *map(number, numbers), NOTHING]
         if self.version >= 3:
             first = [entry.first_row_id for entry in entries if entry.first_row_id is not None]
-            found.append(some_number(min(first) if first and plan.kind == DATA else None))
-        return b"".join(found)
+            fields.append(some_number(min(first) if first and plan.kind == DATA else None))
+        return b"".join(fields)
 
     # --- entries --------------------------------------------------------------------------------------------------
 
     def data_file(self, shape: Shape, path: str, entry: Entry, size: int, statistics: dict[int, Statistics]) -> bytes:
         """A data file's entry without its head."""
-        found = [
+        fields = [
             text(path), _parquet(), number(entry.rows), number(size),
             *_metrics(shape, entry.rows, statistics), some_number(0), NOTHING,
         ]  # fmt: skip
         if self.version >= 3:
-            found += [some_number(entry.first_row_id), NOTHING, NOTHING]
-        return b"".join(found)
+            fields += [some_number(entry.first_row_id), NOTHING, NOTHING]
+        return b"".join(fields)
 
     def delete_entry(self, path: str, of: str, entry: Entry, size: int, last: int, vector: Vector | None) -> bytes:
         """`of`: the path of the data file; `vector`: the place of a deletion vector in its file."""
@@ -289,14 +289,14 @@ class Writer:
             metrics, file_format = (NOTHING * 4 + bound * 2), _parquet()
         else:
             metrics, file_format = NOTHING * 6, text("PUFFIN")
-        found = [
+        fields = [
             head(entry.sequence, last, DELETES), text(path), file_format, number(entry.rows),
             number(size), metrics, NOTHING, some(text(of)),
         ]  # fmt: skip
         if self.version >= 3:
             place = (None, None) if vector is None else vector
-            found += [NOTHING, *map(some_number, place)]
-        return b"".join(found)
+            fields += [NOTHING, *map(some_number, place)]
+        return b"".join(fields)
 
 
 class Vector(NamedTuple):
@@ -340,7 +340,7 @@ def _metrics(shape: Shape, rows: int, statistics: dict[int, Statistics]) -> list
             lows.append(key + data(low))
         if known.high is not None and (high := leaf.high(known.high)) is not None:
             highs.append(key + data(high))
-    return [some(array(each)) for each in (sizes, counts, nulls, nans, lows, highs)]
+    return [some(array(pairs)) for pairs in (sizes, counts, nulls, nans, lows, highs)]
 
 
 # --- cleaning ---------------------------------------------------------------------------------------------------------
@@ -393,14 +393,14 @@ def named_by(folder: TableFolder, metadata: Sequence[str]) -> set[str]:
     """The files that are named by these, directly or not."""
     start = len(folder.location) + 1
     waiting = [path[start:] for name in metadata for path in _LIST.findall(folder.read(name) or "")]
-    found = {*metadata, HINT}
+    names = {*metadata, HINT}
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in names:
+            names.add(name)
             if name.endswith(".avro"):
                 waiting += json.loads(facts_of(folder.bytes_of(name)).get(NAMED, "[]"))
-    return found
+    return names
 
 
 def remove_dropped(session: Session) -> None:

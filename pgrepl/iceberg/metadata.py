@@ -52,7 +52,7 @@ def state_of(table: Described, snapshot: int | None = None) -> State:
     known: list[object] = [_MADE_BY, table.uuid, table.options, _kept(table)]
     for member in table.members:
         known += [member.table_id, member.location, *state(table.session, member, at)]
-    return tuple([str(each) for each in known])
+    return tuple([str(fact) for fact in known])
 
 
 def _kept(table: Described) -> int:
@@ -67,21 +67,21 @@ def table_metadata(table: Described, place: Place, known: State | None = None) -
     promise(table.session, table.snapshot, grace)
     known = known or state_of(table)
     name = f"metadata/00000-{digest(known, folder.location)}.metadata.json"  # as ClickHouse wants names
-    found = _whole(folder, name)
-    if found is None:
+    text = _whole(folder, name)
+    if text is None:
         with _locks.setdefault(folder.location, Lock()):
-            found = _whole(folder, name)  # another thread may have made it
-            if found is None:
-                found = json.dumps(_making(table, folder, known).metadata())
-                folder.write(name, found.encode())
+            text = _whole(folder, name)  # another thread may have made it
+            if text is None:
+                text = json.dumps(_making(table, folder, known).metadata())
+                folder.write(name, text.encode())
                 with suppress(PgError):  # what could not be read or removed now is looked at again
                     sweep(folder, name, grace)
-    return Metadata(folder.path(name), found)
+    return Metadata(folder.path(name), text)
 
 
 def _whole(folder: TableFolder, name: str) -> str | None:
-    found = folder.read(name)
-    return found if found is not None and found.endswith("}") else None
+    text = folder.read(name)
+    return text if text is not None and text.endswith("}") else None
 
 
 _locks: dict[str, Lock] = {}  # of tables, by their folders
@@ -91,13 +91,13 @@ _makings: dict[str, Making] = {}  # the last ones, oldest first
 def _making(table: Described, folder: TableFolder, known: State) -> Making:
     """The table's last making if it can go on, else a new one."""
     last = _makings.pop(folder.location, None)  # an error would leave it unfinished
-    made = last if last is not None and last.goes_on(table) else Making(table)
-    made.read(table, folder, known)
-    _makings[folder.location] = last if last is not None and last.until > made.until else made
+    making = last if last is not None and last.goes_on(table) else Making(table)
+    making.read(table, folder, known)
+    _makings[folder.location] = last if last is not None and last.until > making.until else making
     kept = list(_makings.items())
-    while len(kept) > 1 and sum(each.weight for _, each in kept) > _REMEMBERED:
+    while len(kept) > 1 and sum(making.weight for _, making in kept) > _REMEMBERED:
         _makings.pop(kept.pop(0)[0], None)
-    return made
+    return making
 
 
 class Making:
@@ -121,13 +121,13 @@ class Making:
 
     @property
     def weight(self) -> int:
-        return sum(each.weight for each in self._contents)
+        return sum(contents.weight for contents in self._contents)
 
     def goes_on(self, table: Described) -> bool:
         return (
             self.until <= table.snapshot
             and self.weight <= 2 * self._weight + _WORN
-            and [each.rows for each in self._columns] == [each.rows for each in _columns(table)]
+            and [columns.rows for columns in self._columns] == [columns.rows for columns in _columns(table)]
             and self._state == state_of(table, self.until)
         )
 
@@ -153,13 +153,13 @@ class Making:
             self._shapes, self._told, self._made = {}, {}, {}
         self._version = version
         self._state, self.until = known, self._last
-        self._names = names.of_files(self._session, set().union(*(each.mappings for each in self._contents)))
+        self._names = names.of_files(self._session, set().union(*(contents.mappings for contents in self._contents)))
 
     def _all_changes(self, most: int) -> set[int]:
-        found: set[int] = set()
+        snapshots: set[int] = set()
         for member in self._table.members if _kept(self._table) else ():
-            found |= changes(self._session, member, most)
-        return found
+            snapshots |= changes(self._session, member, most)
+        return snapshots
 
     # --- snapshots ------------------------------------------------------------------------------------------------
 
@@ -169,20 +169,20 @@ class Making:
         than are told: so a load is cheap while many commit. VACUUM forgets changes: with the catalog's last the current
         one never goes back."""
         most = _kept(self._table)
-        every = {each for each in self._changes if each < self._last and most} | {self._last}
+        every = {snapshot for snapshot in self._changes if snapshot < self._last and most} | {self._last}
         rows = self._session.link.execute(tables.snapshots(len(every)), tuple(every))
         last_of = {_transaction(extra, at): (at, *told) for at, *told, extra in rows}
-        found = [(at, schema.milliseconds(when), next_file) for at, when, next_file in sorted(last_of.values())]
-        if len(found) > most + 1:
-            of_moment = {when // _MOMENT: (at, when, next_file) for at, when, next_file in found}
-            found = sorted(of_moment.values())
-        chosen = found[-most - 1 :]
+        snapshots = [(at, schema.milliseconds(when), next_file) for at, when, next_file in sorted(last_of.values())]
+        if len(snapshots) > most + 1:
+            of_moment = {when // _MOMENT: (at, when, next_file) for at, when, next_file in snapshots}
+            snapshots = sorted(of_moment.values())
+        chosen = snapshots[-most - 1 :]
         self._next_files = {snapshot: next_file for snapshot, _, next_file in chosen}
         return {snapshot: when for snapshot, when, _ in chosen}
 
     def _can_be_told(self, snapshot: int) -> bool:
         """Do the files still tell what was there at a snapshot, with its definition?"""
-        if any(each.hides(snapshot) for each in self._contents):
+        if any(contents.hides(snapshot) for contents in self._contents):
             return False
         if self._table.is_tree:
             then = inheritors(self._session.at(snapshot), self._table.relid)
@@ -193,13 +193,13 @@ class Making:
         )
 
     def _lacking(self, snapshot: int) -> set[int]:
-        found: set[int] = set()
+        ids: set[int] = set()
         for columns, contents in zip(self._columns, self._contents, strict=True):
-            found |= schema.lacking_columns(columns, snapshot, partial(contents.have, snapshot=snapshot))
-        return found & {field.id for field in self._columns[0].at(snapshot)}
+            ids |= schema.lacking_columns(columns, snapshot, partial(contents.have, snapshot=snapshot))
+        return ids & {field.id for field in self._columns[0].at(snapshot)}
 
     def _needs_version_3(self) -> bool:
-        return bool(self._lacking(self._last)) or any(each.has_vectors(self._last) for each in self._contents)
+        return bool(self._lacking(self._last)) or any(contents.has_vectors(self._last) for contents in self._contents)
 
     def _shape(self, snapshot: int) -> Shape:
         lacking = self._lacking(snapshot)
@@ -234,67 +234,68 @@ class Making:
                 if same.ids == shape.ids:
                     same.defaults |= shape.defaults
                     shapes[snapshot] = same
-        self._told = {each: self._told[each] for each in self._times if each in self._told}
-        self._made = {each: self._made[each] for each in shapes if each in self._made}
+        self._told = {snapshot: self._told[snapshot] for snapshot in self._times if snapshot in self._told}
+        self._made = {snapshot: self._made[snapshot] for snapshot in shapes if snapshot in self._made}
         snapshots: list[dict[str, Any]] = []
         for snapshot in sorted(shapes):
-            made = self._snapshot(snapshot, shapes[snapshot])
+            told = self._snapshot(snapshot, shapes[snapshot])
             parent = {"parent-snapshot-id": snapshots[-1]["snapshot-id"]} if snapshots else {}
-            snapshots.append(made | parent)
+            snapshots.append(told | parent)
         current = shapes[self._last]
-        found = {
+        metadata = {
             "format-version": self._version, "table-uuid": self._table.uuid, "location": self._folder.location,
             "last-sequence-number": self._last, "last-updated-ms": snapshots[-1]["timestamp-ms"],
             "last-column-id": max(columns.highest_id for columns in self._columns),
-            "current-schema-id": current.version, "schemas": [by_version[each].json for each in sorted(by_version)],
+            "current-schema-id": current.version,
+            "schemas": [by_version[version].json for version in sorted(by_version)],
             "default-spec-id": 0, "partition-specs": [{"spec-id": 0, "fields": []}], "last-partition-id": 999,
             "default-sort-order-id": 0, "sort-orders": [{"order-id": 0, "fields": []}],
             "properties": self._properties(current), "current-snapshot-id": self._last,
             "refs": {"main": {"snapshot-id": self._last, "type": "branch"}}, "snapshots": snapshots,
-            "snapshot-log": [{key: each[key] for key in ("snapshot-id", "timestamp-ms")} for each in snapshots],
+            "snapshot-log": [{key: snapshot[key] for key in ("snapshot-id", "timestamp-ms")} for snapshot in snapshots],
             "metadata-log": [], "statistics": [], "partition-statistics": [],
         }  # fmt: skip
         if self._version >= 3:
-            found["next-row-id"] = self._next_row_id()
-        return found
+            metadata["next-row-id"] = self._next_row_id()
+        return metadata
 
     def _snapshot(self, snapshot: int, shape: Shape) -> dict[str, Any]:
         if snapshot in self._made:
             of, name, known = self._made[snapshot]
             if of is shape and self._folder.size(name) is not None:
                 return known
-        plans = [plan for each in self._contents for plan in self._planner.plans(each, shape, snapshot)]
+        plans = [plan for contents in self._contents for plan in self._planner.plans(contents, shape, snapshot)]
         name = self._planner.writer.manifest_list(snapshot, plans)
         rows = sum(plan.rows for plan in plans if plan.kind == DATA)
         files = sum(len(plan.entries) for plan in plans if plan.kind == DATA)
-        made = {
+        told = {
             "snapshot-id": snapshot, "sequence-number": snapshot, "timestamp-ms": self._times[snapshot],
             "manifest-list": self._folder.path(name), "schema-id": shape.version,
             "summary": {"operation": "overwrite", "total-records": str(rows), "total-data-files": str(files)},
         }  # fmt: skip
         if self._version >= 3:
-            made |= {"first-row-id": 0, "added-rows": rows}
-        self._made[snapshot] = shape, name, made
-        return made
+            told |= {"first-row-id": 0, "added-rows": rows}
+        self._made[snapshot] = shape, name, told
+        return told
 
     def _next_row_id(self) -> int:
-        found = [self._session.link.execute(tables.NEXT_ROW_ID, (each.table_id,)) for each in self._table.members]
-        return max((int(rows[0][0]) for rows in found if rows), default=0)
+        ids = [self._session.link.execute(tables.NEXT_ROW_ID, (member.table_id,)) for member in self._table.members]
+        return max((int(rows[0][0]) for rows in ids if rows), default=0)
 
     def _properties(self, shape: Shape) -> dict[str, str]:
-        found = {"pgrepl.table": self._table.full_name}
+        properties = {"pgrepl.table": self._table.full_name}
         if shape.left_out:
             told = [f"{name}: {why}" for name, why in shape.left_out.items()]
-            found["pgrepl.left-out"] = "; ".join(told)
+            properties["pgrepl.left-out"] = "; ".join(told)
         if self._names.mapping:
-            found["schema.name-mapping.default"] = json.dumps(self._names.mapping)
-        return found
+            properties["schema.name-mapping.default"] = json.dumps(self._names.mapping)
+        return properties
 
 
 def _columns(table: Described) -> list[Columns]:
     """Of each member."""
-    found = [table.session.link.execute(tables.COLUMNS, (member.table_id,)) for member in table.members]
-    return [Columns([ColumnRow(*row) for row in rows]) for rows in found]
+    rows_of_members = [table.session.link.execute(tables.COLUMNS, (member.table_id,)) for member in table.members]
+    return [Columns([ColumnRow(*row) for row in rows]) for rows in rows_of_members]
 
 
 def _transaction(extra: str | None, snapshot: int) -> object:

@@ -186,13 +186,13 @@ class TableFolder:
         if not self._is_local:
             start = len(self.location) + 1
             return {path[start:]: age.total_seconds() for path, age in storage.listed(f"{self.location}/")}
-        now, found = time.time(), {}
+        now, ages = time.time(), {}
         for part in ("metadata", "data"):
             with suppress(FileNotFoundError), os.scandir(str(storage.local_path(self.path(part)))) as files:
-                for each in files:
+                for file in files:
                     with suppress(FileNotFoundError):  # another process removes it
-                        found[f"{part}/{each.name}"] = now - each.stat().st_mtime
-        return found
+                        ages[f"{part}/{file.name}"] = now - file.stat().st_mtime
+        return ages
 
     def remove(self, name: str) -> None:
         storage.remove(self.path(name))

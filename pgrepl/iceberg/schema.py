@@ -195,7 +195,7 @@ def iceberg_type(field: Field) -> Any:
         return {"type": "map", "key-id": key.id, "key": iceberg_type(key), "value-id": value.id,
                 "value": iceberg_type(value), "value-required": False}  # fmt: skip
     if field.type == "struct":
-        return {"type": "struct", "fields": [_field(each) for each in inner]}
+        return {"type": "struct", "fields": [_field(child) for child in inner]}
     if decimal := _DECIMAL.fullmatch(field.type):
         return f"decimal({decimal[1]}, {decimal[2]})"
     if field.type not in _PLAIN:
@@ -221,10 +221,10 @@ class Columns:
 
     @cached_property
     def _since(self) -> dict[int, int]:
-        found: dict[int, int] = {}
+        since: dict[int, int] = {}
         for row in self.rows:
-            found[row.column_id] = min(row.begin, found.get(row.column_id, row.begin))
-        return found
+            since[row.column_id] = min(row.begin, since.get(row.column_id, row.begin))
+        return since
 
     @cached_property
     def changes(self) -> list[int]:
@@ -287,13 +287,13 @@ class Shape:
     def leaves(self) -> list[Leaf]:
         """The scalar columns, and scalar fields of structs: their files' statistics are shown. Iceberg has none of
         elements of lists."""
-        found = []
+        leaves = []
         for field in _scalars(self.fields):
             kind = iceberg_type(field)
             low, high = (bound(field.type, kind, high=high) for high in (False, True))
             is_float, is_column = kind in ("float", "double"), field in self.fields
-            found.append(Leaf(field.id, kind, low, high, is_float, is_column))
-        return found
+            leaves.append(Leaf(field.id, kind, low, high, is_float, is_column))
+        return leaves
 
     @property
     def ids(self) -> frozenset[int]:
@@ -325,7 +325,7 @@ def shape(
             if field.id in unreadable:
                 raise _LeftOut(unreadable[field.id])
             iceberg_type(field)
-            if omits_time and any(each.type == "time" for each in field.every):
+            if omits_time and any(part.type == "time" for part in field.every):
                 raise _LeftOut("left out by the table's option iceberg.time")
             if field.id in lacking:
                 defaults[field.id] = _default(field, format_version)

@@ -42,8 +42,8 @@ def write_rows(
     if folder.size(name) is None:
         folder.write(name, _rows_file(shown, rows))
     return {
-        number: Statistics(None, found.nulls, found.low, found.high, found.has_nan)
-        for number, found in of_rows(shown, values).items()
+        number: Statistics(None, known.nulls, known.low, known.high, known.has_nan)
+        for number, known in of_rows(shown, values).items()
     }
 
 
@@ -94,17 +94,17 @@ def place_vector(folder: TableFolder, file: Deletes, data: Data, snapshot: int) 
     """
     with storage.reading(file.path), storage.open_input(file.path) as stream:
         content = bytes(stream.read())
-    found = delete_files.blobs(content)
-    is_whole = len(found) == 1 and (found[0].snapshot or 0) <= snapshot and json.dumps(data.path).encode() in content
+    blobs = delete_files.blobs(content)
+    is_whole = len(blobs) == 1 and (blobs[0].snapshot or 0) <= snapshot and json.dumps(data.path).encode() in content
     if is_whole:
-        return file.path, file.rows, file.size, Vector(found[0].offset, found[0].length)
+        return file.path, file.rows, file.size, Vector(blobs[0].offset, blobs[0].length)
     positions, snapshots = read_delete_file(_lake_file(file))
     positions = positions[snapshots <= snapshot]
     name = f"data/deletes-{digest(positions.tolist(), data.path)}.puffin"
     content, _ = delete_files.made(positions, np.zeros(len(positions), np.int64), data.path)
     if folder.size(name) is None and len(positions):
         folder.write(name, content)
-    vector = delete_files.blobs(content)[0] if len(positions) else found[0]
+    vector = delete_files.blobs(content)[0] if len(positions) else blobs[0]
     return folder.path(name), len(positions), len(content), Vector(vector.offset, vector.length)
 
 
@@ -177,7 +177,7 @@ class Planner:
         """The manifests of one member."""
         inlined = contents.inlined_deletes(snapshot)
         merged = {data.id for data, _ in inlined}
-        for part in (each.at(snapshot) for each in contents.ranges):
+        for part in (part.at(snapshot) for part in contents.ranges):
             if part.data:
                 yield self._data(contents, part, shape)
             if part.deletes:
@@ -201,8 +201,8 @@ class Planner:
 
             def make(last: int) -> tuple[list[bytes], list[str]]:
                 encoded = self._data_files(contents, part.data, entries, shape)
-                return [head(entry.sequence, last, DATA) + each
-                        for entry, each in zip(entries, encoded, strict=True)], []  # fmt: skip
+                return [head(entry.sequence, last, DATA) + encoded_file
+                        for entry, encoded_file in zip(entries, encoded, strict=True)], []  # fmt: skip
 
             known = part.plans[key] = Plan(name, DATA, shape, entries, part.rows, make)
         return known
@@ -216,20 +216,20 @@ class Planner:
             known = {}
         new = [file for file in files if file.id not in known]
         statistics = self._statistics(contents, new) if new else {}
-        found = {
+        encoded = {
             file.id: known.get(file.id)
             or self.writer.data_file(shape, file.path, entry, file.size, statistics.get(file.id, {}))
             for file, entry in zip(files, entries, strict=True)
         }
-        self._encoded = shape, found
-        return found.values()
+        self._encoded = shape, encoded
+        return encoded.values()
 
     def _statistics(self, contents: Contents, files: list[Data]) -> dict[int, dict[int, Statistics]]:
-        found: dict[int, dict[int, Statistics]] = {}
+        statistics: dict[int, dict[int, Statistics]] = {}
         rows = self._session.link.execute(tables.STATISTICS, (files[0].id, files[-1].id, contents.table.table_id))
         for file_id, column_id, *facts in rows:
-            found.setdefault(file_id, {})[column_id] = Statistics(*facts)
-        return found
+            statistics.setdefault(file_id, {})[column_id] = Statistics(*facts)
+        return statistics
 
     # --- delete files ---------------------------------------------------------------------------------------------
 

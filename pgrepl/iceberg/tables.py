@@ -199,20 +199,20 @@ def has_namespace(session: Session, namespace: Namespace) -> bool:
 
 def tables(session: Session, namespace: Namespace) -> list[str]:
     """The names of the namespace's tables that the role may read whole."""
-    found = _schema(session, namespace)
-    if found is None:
+    place = _schema(session, namespace)
+    if place is None:
         return []
-    there, schema = found
+    there, schema = place
     every = rows(there, pg_class, datid=there.database_oid, relnamespace=schema.oid)
     return sorted(str(row.relname) for row in every if _is_there(there, row))
 
 
 def find(session: Session, namespace: Namespace, name: str) -> Described | None:
     """The table; None: there is none that the role may read whole."""
-    found = _schema(session, namespace)
-    if found is None:
+    place = _schema(session, namespace)
+    if place is None:
         return None
-    there, schema = found
+    there, schema = place
     row = one(there, pg_class, datid=there.database_oid, relnamespace=schema.oid, relname=name)
     if row is None or not _is_there(there, row):
         return None
@@ -226,8 +226,8 @@ def find(session: Session, namespace: Namespace, name: str) -> Described | None:
 def every(session: Session, database: str) -> list[Described]:
     """All tables of a database that the role may read whole."""
     places = ((database,), *namespaces(session, (database,)))
-    found = (find(session, namespace, name) for namespace in places for name in tables(session, namespace))
-    return [table for table in found if table is not None]
+    described = (find(session, namespace, name) for namespace in places for name in tables(session, namespace))
+    return [table for table in described if table is not None]
 
 
 def named(session: Session, name: str) -> Described:
@@ -235,30 +235,30 @@ def named(session: Session, name: str) -> Described:
     parts = split_identifiers(name, ".")
     if not parts:
         raise PgError("42602", f'invalid name syntax: "{name}"')
-    found = find_relation(session, range_var(parts))
-    schema = () if found.schema == PUBLIC else (found.schema,)
-    table = find(session, (session.database.name, *schema), found.name)
+    named_relation = find_relation(session, range_var(parts))
+    schema = () if named_relation.schema == PUBLIC else (named_relation.schema,)
+    table = find(session, (session.database.name, *schema), named_relation.name)
     if table is None:
-        raise _refused(session, found)
+        raise _refused(session, named_relation)
     return table
 
 
-def _refused(session: Session, found: Relation) -> PgError:
+def _refused(session: Session, target: Relation) -> PgError:
     """Why the relation is no Iceberg table for the role."""
-    if found.is_system:
-        return PgError("42809", f'"{found.name}" cannot be an Iceberg table', detail="It is a system catalog.")
-    if found.kind in ("r", "m", "p") and found.persistence != "t":
-        if not has_table_privilege(session, found, "SELECT"):
-            return permission_denied(found)
-        if is_active(session, found):
-            return PgError("42501", f'row-level security is enabled for table "{found.name}"',
+    if target.is_system:
+        return PgError("42809", f'"{target.name}" cannot be an Iceberg table', detail="It is a system catalog.")
+    if target.kind in ("r", "m", "p") and target.persistence != "t":
+        if not has_table_privilege(session, target, "SELECT"):
+            return permission_denied(target)
+        if is_active(session, target):
+            return PgError("42501", f'row-level security is enabled for table "{target.name}"',
                            detail="Readers of Iceberg read all rows.")  # fmt: skip
-        if not found.populated:
-            return PgError("55000", f'materialized view "{found.name}" has not been populated')
-        return PgError("0A000", f'table "{found.name}" cannot be an Iceberg table',
+        if not target.populated:
+            return PgError("55000", f'materialized view "{target.name}" has not been populated')
+        return PgError("0A000", f'table "{target.name}" cannot be an Iceberg table',
                        detail="It has no partitions, or tables below it number their columns differently.",
                        hint="Take these. Those made by CREATE TABLE ... PARTITION OF agree.")  # fmt: skip
-    return PgError("42809", f'"{found.name}" cannot be an Iceberg table', detail=not_supported(found.kind))
+    return PgError("42809", f'"{target.name}" cannot be an Iceberg table', detail=not_supported(target.kind))
 
 
 def of_everyone(session: Session) -> Iterator[tuple[Namespace, str]]:
@@ -315,15 +315,15 @@ def _is_there(session: Session, row: pg_class) -> bool:
 def _members(session: Session, row: pg_class) -> tuple[LakeTable, ...]:
     """The tables with the relation's rows."""
     below = (relation(session, oid) for oid in inheritors(session, row.oid))
-    return tuple([lake_table(session, each.oid) for each in below if each.kind in ("r", "m")])
+    return tuple([lake_table(session, member.oid) for member in below if member.kind in ("r", "m")])
 
 
-def _may_read(session: Session, found: Relation) -> bool:
-    if is_active(session, found):
+def _may_read(session: Session, target: Relation) -> bool:
+    if is_active(session, target):
         return False
-    return has_table_privilege(session, found, "SELECT") or (
-        bool(found.columns)
-        and all(has_column_privilege(session, found, column.num, "SELECT") for column in found.columns)
+    return has_table_privilege(session, target, "SELECT") or (
+        bool(target.columns)
+        and all(has_column_privilege(session, target, column.num, "SELECT") for column in target.columns)
     )
 
 

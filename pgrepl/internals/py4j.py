@@ -129,9 +129,9 @@ class Gateway:
 
 def call_under_way(frame: FrameType | None) -> FrameType | None:
     """The frame in which the running code has called the JVM, if it is in the middle of a call."""
-    found = None
+    caller = None
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith("py4j."):
-            found = frame
+            caller = frame
         frame = frame.f_back
-    return found
+    return caller

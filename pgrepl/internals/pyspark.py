@@ -66,10 +66,10 @@ _TRACES = ("_stackTrace", "_stack_trace", "_stacktrace")  # attributes of except
 def version() -> str:
     """The version of the installed pyspark, found without importing it; empty: not known."""
     try:
-        found = re.search(r"""__version__\b.*["'](\d+\.\d+[\w.]*)["']""", (home() / "version.py").read_text("utf-8"))
+        match = re.search(r"""__version__\b.*["'](\d+\.\d+[\w.]*)["']""", (home() / "version.py").read_text("utf-8"))
     except OSError:
         return ""
-    return "" if found is None else found[1]
+    return "" if match is None else match[1]
 
 
 def is_tried() -> bool:
@@ -227,8 +227,8 @@ def stack_traces(problem: BaseException) -> list[str]:
 
 def ui_address(context: Any) -> str | None:
     """Where Spark's UI is, if it has one; `context` is Java's SparkContext."""
-    found = context.uiWebUrl()
-    return str(found.get()) if found.isDefined() else None
+    url = context.uiWebUrl()
+    return str(url.get()) if url.isDefined() else None
 
 
 def running_jobs(jvm: Any, context: Any) -> list[tuple[int, str, float, int, int, int]]:
@@ -236,14 +236,14 @@ def running_jobs(jvm: Any, context: Any) -> list[tuple[int, str, float, int, int
     running and all."""
     running = jvm.java.util.ArrayList()
     running.add(jvm.org.apache.spark.JobExecutionStatus.RUNNING)
-    found = []
+    jobs = []
     for job in _sequence(context.statusStore().jobsList(running)):
         what = str(job.description().get()) if job.description().isDefined() else ""
         began = job.submissionTime()
         seconds = max(0.0, time.time() - began.get().getTime() / 1000) if began.isDefined() else 0.0
         done, active, tasks = map(int, (job.numCompletedTasks(), job.numActiveTasks(), job.numTasks()))
-        found.append((int(job.jobId()), what or str(job.name()), seconds, done, active, tasks))
-    return sorted(found)
+        jobs.append((int(job.jobId()), what or str(job.name()), seconds, done, active, tasks))
+    return sorted(jobs)
 
 
 # --- what a plan has done ---------------------------------------------------------------------------------------------
@@ -289,7 +289,8 @@ class _Stages:
             if stage.submissionTime().isEmpty() or stage.completionTime().isEmpty():
                 continue  # its rows were there
             begin, end = [
-                each.get().getTime() / 1000 - began for each in (stage.submissionTime(), stage.completionTime())
+                submitted.get().getTime() / 1000 - began
+                for submitted in (stage.submissionTime(), stage.completionTime())
             ]
             if begin >= -_TICK:
                 self.last_begin = max(self.last_begin, begin)
@@ -311,16 +312,16 @@ def _columns(node: Any) -> frozenset[int]:
     return frozenset(map(int, _ID.findall(node.output().mkString(" "))))
 
 
-def _sequence(found: Any) -> list[Any]:
-    return [found.apply(place) for place in range(found.size())]
+def _sequence(sequence: Any) -> list[Any]:
+    return [sequence.apply(place) for place in range(sequence.size())]
 
 
 def _note_aliases(node: Any, aliases: dict[str, frozenset[int]]) -> frozenset[int]:
     below = [_note_aliases(child, aliases) for child in (*_sequence(node.children()), *_sequence(node.subqueries()))]
-    found = _columns(node).union(*below) if node.resolved() else frozenset[int]()
+    columns = _columns(node).union(*below) if node.resolved() else frozenset[int]()
     if node.nodeName() == "SubqueryAlias":
-        aliases[node.alias()] = found
-    return found
+        aliases[node.alias()] = columns
+    return columns
 
 
 def _done(node: Any, stages: _Stages, times: tuple[float, float] | None, *, again: bool = False) -> SparkNode:
@@ -336,8 +337,8 @@ def _done(node: Any, stages: _Stages, times: tuple[float, float] | None, *, agai
     below = [node.plan()] if name.endswith("QueryStage") else _sequence(node.children())
     if name.endswith("QueryStage") and name != "ResultQueryStage":
         times = stages.of(node.plan())
-    found = tuple([_done(child, stages, times, again=again) for child in below])
-    return SparkNode(name, _columns(node), rows, times, found)
+    children = tuple([_done(child, stages, times, again=again) for child in below])
+    return SparkNode(name, _columns(node), rows, times, children)
 
 
 # --- functions in Python ----------------------------------------------------------------------------------------------
@@ -407,7 +408,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.replace(tzinfo=timezone.utc)
     if isinstance(value, tuple):  # a row
-        return {name: _plain(each) for name, each in zip(value.__fields__, value, strict=True)}  # type: ignore[attr-defined]
+        return {name: _plain(field) for name, field in zip(value.__fields__, value, strict=True)}  # type: ignore[attr-defined]
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(element) for element in value]
     return value

@@ -158,7 +158,7 @@ class _Ids:
 
     def add(self, write: Write, row: int, file: int, written: tuple[int, Sequence[int]]) -> None:
         first, files = written
-        count = sum(each.record_count for each in write.files) + len(write.rows)
+        count = sum(file.record_count for file in write.files) + len(write.rows)
         if count:
             self.rows.append((row, row + count, first - row))
         self.files.update({file + n: file_id for n, file_id in enumerate(files)})
@@ -179,8 +179,8 @@ def _final(session: Session, write: Write, ids: _Ids, since: int) -> Write:
     if any(column.row is not None for column in write.table.columns):
         final.table = lake_table(session, write.table.oid)
         final.rows = _of_types_now(write.table, final.table, write.rows)
-        made = _of_types_now(write.table, final.table, updates.values())
-        updates = dict(zip(updates, made, strict=True))
+        rows = _of_types_now(write.table, final.table, updates.values())
+        updates = dict(zip(updates, rows, strict=True))
     final.updates = {ids.row(row_id): row for row_id, row in updates.items()}
     final.order = {ids.row(row_id): place for row_id, place in write.order.items()}
     final.inlined_deletes = {ids.row(row_id): None for row_id in write.inlined_deletes}
@@ -203,13 +203,13 @@ def _of_types_now(then: LakeTable, now: LakeTable, rows: Iterable[Sequence[Any]]
     ]
     if not other:
         return list(rows)
-    made: list[Sequence[Any]] = []
+    converted: list[Sequence[Any]] = []
     for row in rows:
         values = list(row)
         for place, write, read in other:
             values[place] = None if values[place] is None else read(write(values[place]))
-        made.append(values)
-    return made
+        converted.append(values)
+    return converted
 
 
 def _may_have_moved(session: Session, table_id: int, since: int) -> bool:
@@ -223,18 +223,18 @@ def _find_again(session: Session, write: Write, row_ids: set[int]) -> None:
     from pgrepl.lake.read.local import standing
 
     places = [RowPlace(None, None, row_id) for row_id in write.inlined_deletes]
-    places += [RowPlace(file_id, position, -1) for file_id, each in write.deletes.items() for position in each]
+    places += [RowPlace(file_id, position, -1) for file_id, listed in write.deletes.items() for position in listed]
     there = standing(session, write.table, places)
     if len(there) == len(places):
         return
 
     from pgrepl.lake.read.extent import locate
 
-    found = locate(session, write.table, np.array(sorted(row_ids), np.int64))
-    if sum(map(len, found.files.values())) + len(found.inlined) < len(row_ids):
+    extents = locate(session, write.table, np.array(sorted(row_ids), np.int64))
+    if sum(map(len, extents.files.values())) + len(extents.inlined) < len(row_ids):
         raise PgError("40001", "could not serialize access due to concurrent delete")
-    write.inlined_deletes = dict.fromkeys(found.inlined.tolist())
-    write.deletes = {file_id: positions.tolist() for file_id, positions in found.files.items()}
+    write.inlined_deletes = dict.fromkeys(extents.inlined.tolist())
+    write.deletes = {file_id: positions.tolist() for file_id, positions in extents.files.items()}
 
 
 def changes_of(session: Session) -> RowChanges:

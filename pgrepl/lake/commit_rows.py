@@ -30,11 +30,11 @@ def record(session: Session, write: Write) -> tuple[int, Sequence[int]]:
     """Record one table's write in the catalog; returns the first new row id, and the ids of the write's files."""
     if write.is_final:
         write.stage()
-    made = _Commit(session, write)
-    first = made.next_row_id
-    made.run()
+    commit = _Commit(session, write)
+    first = commit.next_row_id
+    commit.run()
     counting.count(session, counting.RELATION, write.table.oid, **_counted(write))
-    return first, made.file_ids
+    return first, commit.file_ids
 
 
 def _counted(write: Write) -> dict[str, int]:
@@ -65,10 +65,10 @@ class _Commit:
         self.link = session.link
         self.snapshot = session.snapshot()
         self.numbering = session.transaction.numbering
-        found = self.link.execute(sql.TABLE_STATISTICS, (self.table_id,))
-        self.is_first = not found
-        self.record_count, self.next_row_id, self.size = found[0][:3] if found else (0, 0, 0)
-        self.bounds = [row[3:] for row in found if row[3] is not None]
+        statistics_rows = self.link.execute(sql.TABLE_STATISTICS, (self.table_id,))
+        self.is_first = not statistics_rows
+        self.record_count, self.next_row_id, self.size = statistics_rows[0][:3] if statistics_rows else (0, 0, 0)
+        self.bounds = [row[3:] for row in statistics_rows if row[3] is not None]
         self.forms = {leaf.column_id: leaf.form for _, leaf in statistics.leaves(self.table)}
         self.written: dict[int, ColumnStatistics] = {}
         self.file_ids: list[int] = []
@@ -125,19 +125,19 @@ class _Commit:
             return
         for old in staged.replaces:
             self.replace(old)
-        made = staged.file
+        file = staged.file
         file_id = self.numbering.next_file_id()
-        begin = self.snapshot if made.begin_snapshot is None else made.begin_snapshot
+        begin = self.snapshot if file.begin_snapshot is None else file.begin_snapshot
         row = (
-            file_id, self.table_id, begin, staged.data_file_id, made.name, self.truth(True), made.format,
-            made.delete_count, made.file_size_bytes, made.footer_size, made.snapshot,
+            file_id, self.table_id, begin, staged.data_file_id, file.name, self.truth(True), file.format,
+            file.delete_count, file.file_size_bytes, file.footer_size, file.snapshot,
         )  # fmt: skip
         self.link.execute(sql.INSERT_DELETE_FILE, row)
         entry = entry_sum(
-            file_id, self.table_id, begin, staged.data_file_id, made.name, made.delete_count, made.file_size_bytes,
-            made.snapshot,
+            file_id, self.table_id, begin, staged.data_file_id, file.name, file.delete_count, file.file_size_bytes,
+            file.snapshot,
         )  # fmt: skip
-        self.remember(file_id, staged.data_file_id, begin, made, entry)
+        self.remember(file_id, staged.data_file_id, begin, file, entry)
 
     def replace(self, delete_file_id: int) -> None:
         """Remove the row of an old delete file: the new one has all of its positions."""
@@ -157,10 +157,10 @@ class _Commit:
     def inline_deletes(self) -> None:
         write = self.write
         if write.deletes:
-            found = [
+            places = [
                 (file_id, position) for file_id, listed in write.deletes.items() for position in sorted(set(listed))
             ]
-            inlined.insert_deletes(self.session, self.table, found)
+            inlined.insert_deletes(self.session, self.table, places)
             self.note("inlined_delete")
         if write.inlined_deletes:
             inlined.end_rows(self.session, self.table, list(write.inlined_deletes))
@@ -238,8 +238,8 @@ class _Commit:
         self.count_in(statistics.of_rows(self.table, [row for _, row in rows]))
         self.note("inlined_insert")
 
-    def count_in(self, found: Mapping[int, ColumnStatistics]) -> None:
-        for column_id, new in found.items():
+    def count_in(self, counted: Mapping[int, ColumnStatistics]) -> None:
+        for column_id, new in counted.items():
             known = self.written.get(column_id)
             form = self.forms.get(column_id)
             if known is None or form is None:

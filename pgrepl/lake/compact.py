@@ -85,8 +85,8 @@ def _gone_from(
         raise Stale
     now = delete_files.deleted_positions(session, table, there)
     new = np.setdiff1d(now, before, assume_unique=True)
-    found: list[int] = (first + new - np.searchsorted(before, new)).tolist()
-    return found
+    gone: list[int] = (first + new - np.searchsorted(before, new)).tolist()
+    return gone
 
 
 def places(rows: Sequence[int], files: Sequence[NewFile], file_ids: Sequence[int]) -> list[tuple[int, int]]:

@@ -67,8 +67,8 @@ def horizon(session: Session, keep: timedelta) -> int:
     if keep:
         since = (datetime.now(timezone.utc) - keep).isoformat(sep=" ")
         link = session.link
-        found = link.execute(SNAPSHOT_AT, (since,))[0][0]
-        needed.append(0 if found is None else int(found))
+        number = link.execute(SNAPSHOT_AT, (since,))[0][0]
+        needed.append(0 if number is None else int(number))
     return max(0, min(needed))
 
 
@@ -227,14 +227,14 @@ def named_files(session: Session) -> set[str]:
 
 def sizes_by_path(session: Session) -> dict[str, int | None]:
     """The data and delete files that the catalog refers to: the size of each by its absolute path."""
-    found: dict[str, int | None] = {}
+    sizes: dict[str, int | None] = {}
     for query in sql.PATHS_AND_SIZES:
         rows = session.link.execute(query)
-        found.update((path, size) for _, path, relative, size in rows if not relative)
+        sizes.update((path, size) for _, path, relative, size in rows if not relative)
         inside = [(table_id, path, size) for table_id, path, relative, size in rows if relative]
         paths = _in_folders(session, ((table_id, path) for table_id, path, _ in inside))
-        found.update(zip(paths, (size for *_, size in inside), strict=True))
-    return found
+        sizes.update(zip(paths, (size for *_, size in inside), strict=True))
+    return sizes
 
 
 def _in_folders(session: Session, files: Iterable[tuple[int, str]]) -> Iterator[str]:

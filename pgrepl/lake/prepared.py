@@ -66,7 +66,7 @@ def was_prepared(session: Session, gid: str) -> bool:
 
 
 def every(session: Session) -> list[Prepared]:
-    return sorted((_made(row) for row in store.rows(session, tables.pgrepl_prepared)), key=lambda each: each.xid)
+    return sorted((_made(row) for row in store.rows(session, tables.pgrepl_prepared)), key=lambda row: row.xid)
 
 
 def _made(row: tables.pgrepl_prepared) -> Prepared:
@@ -263,8 +263,8 @@ def _loaded_write(session: Session, said: dict[str, Any]) -> Write:
 def _fields(said: dict[str, Any], column: str) -> tuple[LakeField, ...]:
     """The fields of composite types when the transaction was prepared."""
 
-    def made(each: dict[str, Any]) -> LakeField:
-        return LakeField(**{**each, "fields": tuple(map(made, each["fields"]))})
+    def made(field: dict[str, Any]) -> LakeField:
+        return LakeField(**{**field, "fields": tuple(map(made, field["fields"]))})
 
     return tuple(map(made, said.get("fields", {}).get(column, ())))
 
@@ -296,7 +296,7 @@ def _read(table: LakeTable, columns: Mapping[int, LakeField], rows: Sequence[Seq
         for column in table.columns
         if column.column_id in columns
     }
-    made: list[Sequence[Any]] = []
+    converted: list[Sequence[Any]] = []
     for row in rows:
         values: list[Any] = []
         for column in table.columns:
@@ -310,5 +310,5 @@ def _read(table: LakeTable, columns: Mapping[int, LakeField], rows: Sequence[Seq
             elif value is not None:
                 value = readers[column.column_id](value)
             values.append(value)
-        made.append(tuple(values))
-    return made
+        converted.append(tuple(values))
+    return converted

@@ -221,12 +221,12 @@ _CHANGED = (  # a delete file that took over the rows of earlier ones counts who
     ("delete_count", "ducklake_delete_file", "coalesce(partial_max, begin_snapshot)"),
 )
 _BETWEEN = "SELECT coalesce(sum({0}), 0) FROM {1} WHERE {2} >= ? AND {2} < ?"
-_CHANGED_BETWEEN = tuple([_BETWEEN.format(*each) for each in _CHANGED])
+_CHANGED_BETWEEN = tuple([_BETWEEN.format(*names) for names in _CHANGED])
 ROWS_CHANGED_BETWEEN = " UNION ALL ".join(_CHANGED_BETWEEN)
 ROWS_CHANGED_BY_SNAPSHOT = " UNION ALL ".join(
-    ["SELECT {2}, sum({0}) FROM {1} WHERE {2} >= ? AND {2} < ? GROUP BY 1".format(*each) for each in _CHANGED]
+    ["SELECT {2}, sum({0}) FROM {1} WHERE {2} >= ? AND {2} < ? GROUP BY 1".format(*names) for names in _CHANGED]
 )
-ROWS_OF_TABLE_CHANGED_BETWEEN = tuple([f"{each} AND table_id = ?" for each in _CHANGED_BETWEEN])
+ROWS_OF_TABLE_CHANGED_BETWEEN = tuple([f"{query} AND table_id = ?" for query in _CHANGED_BETWEEN])
 LIVING_ROWS_BY_TABLE = f"SELECT table_id, sum(record_count) FROM ducklake_data_file WHERE {NOW} GROUP BY table_id"
 DEAD_ROWS_BY_TABLE = f"SELECT table_id, sum(delete_count) FROM ducklake_delete_file WHERE {NOW} GROUP BY table_id"
 
@@ -414,10 +414,10 @@ def files_with_inlined_deletes(name: str) -> str:
     return f"SELECT file_id FROM {name} WHERE file_id IN ({living}) GROUP BY file_id HAVING count(*) > ?"
 
 
-def size_of_inlined_rows(name: str, each: int, columns: list[str], prefix: str) -> str:
-    """The bytes of the columns as text, and `each` more for each row."""
+def size_of_inlined_rows(name: str, overhead: int, columns: list[str], prefix: str) -> str:
+    """The bytes of the columns as text, and `overhead` more for each row."""
     lengths = [f"coalesce(length(CAST({quoted(column)} AS text)), 0)" for column in columns]
-    return f"SELECT sum({' + '.join([str(each), *lengths])}) FROM {quoted(name)} WHERE {prefix}{NOW}"
+    return f"SELECT sum({' + '.join([str(overhead), *lengths])}) FROM {quoted(name)} WHERE {prefix}{NOW}"
 
 
 def living_inlined_rows(name: str, count: int, prefix: str) -> str:

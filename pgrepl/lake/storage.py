@@ -81,12 +81,12 @@ def s3_region() -> str | None:
 
 
 @cache
-def _local_file_system() -> Any:
+def _local_file_system() -> fs.FileSystem:
     return fs.LocalFileSystem()
 
 
 @cache
-def _s3_file_system(endpoint: str | None, region: str | None) -> Any:
+def _s3_file_system(endpoint: str | None, region: str | None) -> fs.FileSystem:
     if endpoint is None:
         return fs.S3FileSystem(region=region)
     scheme, _, host = endpoint.rpartition("://")
@@ -94,7 +94,7 @@ def _s3_file_system(endpoint: str | None, region: str | None) -> Any:
 
 
 @cache
-def _file_system_at(root: str) -> Any:
+def _file_system_at(root: str) -> fs.FileSystem:
     return fs.FileSystem.from_uri(root)[0]
 
 
@@ -118,7 +118,7 @@ def reading(path: str) -> Iterator[None]:
         raise PgError("XX001", f'could not read file "{path}": {text}') from problem
 
 
-def open_input(path: str) -> Any:
+def open_input(path: str) -> pa.NativeFile:
     system, inside = file_system(path)
     local = local_path(path)
     if local is not None and not os.path.isfile(local) and os.path.exists(local):
@@ -177,7 +177,7 @@ def make_folder(location: str) -> None:
         _cannot_write(location, problem)
 
 
-def open_output(path: str) -> Any:
+def open_output(path: str) -> pa.NativeFile:
     """A stream to a new file, which only its owner can read."""
     system, inside = file_system(path)
     local = local_path(path)
@@ -224,19 +224,19 @@ def listed(folder: str) -> Iterator[tuple[str, timedelta]]:
     system, inside = file_system(folder.rstrip("/"))
     now = datetime.now(timezone.utc)
     with reading(folder):
-        found = system.get_file_info(fs.FileSelector(inside, recursive=True, allow_not_found=True))
-    for each in found:
-        if each.type is fs.FileType.File:
-            written = each.mtime or now
-            yield folder + each.path[len(inside.rstrip("/")) + 1 :], now - written
+        infos = system.get_file_info(fs.FileSelector(inside, recursive=True, allow_not_found=True))
+    for info in infos:
+        if info.type is fs.FileType.File:
+            written = info.mtime or now
+            yield folder + info.path[len(inside.rstrip("/")) + 1 :], now - written
 
 
 def folders_in(folder: str) -> list[str]:
     """The names of the folders in a folder."""
     system, inside = file_system(folder.rstrip("/"))
     with reading(folder):
-        found = system.get_file_info(fs.FileSelector(inside, allow_not_found=True))
-    return [each.base_name for each in found if each.type is fs.FileType.Directory]
+        infos = system.get_file_info(fs.FileSelector(inside, allow_not_found=True))
+    return [info.base_name for info in infos if info.type is fs.FileType.Directory]
 
 
 def size_of(path: str) -> int | None:

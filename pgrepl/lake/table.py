@@ -298,12 +298,12 @@ def inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]:
 def _inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]:
     link = session.link
     named = link.execute(sql.INLINED_TABLES, (table_id,))
-    found = []
+    versions = []
     numbering = session.transaction.numbering
     for name, version, begin in named:
         at = begin
         if at is None or (table_id in numbering.altered_tables and version == numbering.schema_version):
             at = numbering.last_snapshot()  # the running statement's
         columns = link.execute(sql.COLUMNS_OF_INLINED, (table_id, at, at))
-        found.append(InlinedTable(name, version, fields_of(columns, None), inlined_prefix(session)))
-    return tuple(found)
+        versions.append(InlinedTable(name, version, fields_of(columns, None), inlined_prefix(session)))
+    return tuple(versions)

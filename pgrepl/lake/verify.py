@@ -101,7 +101,7 @@ def _rows(
     yield from _bounds(session, table)
     yield from _initial_defaults(table)
     behind = 0
-    for file in sorted(files, key=lambda each: (each.row_id_start or 0, each.data_file_id)):
+    for file in sorted(files, key=lambda file: (file.row_id_start or 0, file.data_file_id)):
         if file.row_id_start is None or file.checksum is None:
             continue
         if file.row_id_start < behind:
@@ -229,30 +229,30 @@ def said(problem: PgError) -> str:
     return problem.message if detail is None else f"{problem.message}: {detail}"
 
 
-def _items(array: pa.Array) -> Any:
+def _items(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     flat = [chunk.flatten() for chunk in chunks]
     return pa.chunked_array(flat, flat[0].type) if flat else array
 
 
-def _disagree(form: Any, recorded: ColumnStatistics, found: ColumnStatistics, *, exact: bool) -> str | None:
-    if exact and form.element is None and recorded.nulls != found.nulls:
-        return f"{recorded.nulls} NULLs instead of {found.nulls}"
-    if exact and recorded.values != found.values:
-        return f"{recorded.values} values instead of {found.values}"
-    if recorded.has_nan is False and found.has_nan:
+def _disagree(form: Any, recorded: ColumnStatistics, computed: ColumnStatistics, *, exact: bool) -> str | None:
+    if exact and form.element is None and recorded.nulls != computed.nulls:
+        return f"{recorded.nulls} NULLs instead of {computed.nulls}"
+    if exact and recorded.values != computed.values:
+        return f"{recorded.values} values instead of {computed.values}"
+    if recorded.has_nan is False and computed.has_nan:
         return "there is a NaN"
-    if recorded.low is None or recorded.high is None or found.low is None or found.high is None:
+    if recorded.low is None or recorded.high is None or computed.low is None or computed.high is None:
         return None
     key = order(form)
     try:
-        low, least, most, high = (key(text) for text in (recorded.low, found.low, found.high, recorded.high))
+        low, least, most, high = (key(text) for text in (recorded.low, computed.low, computed.high, recorded.high))
         if form.lake.startswith("float"):  # stored when the column was narrower
             low, high = low - abs(low) * 1e-6, high + abs(high) * 1e-6
         if low > least:
-            return f"the lowest value is {found.low}, not {recorded.low}"
+            return f"the lowest value is {computed.low}, not {recorded.low}"
         if high < most:
-            return f"the highest value is {found.high}, not {recorded.high}"
+            return f"the highest value is {computed.high}, not {recorded.high}"
     except (ValueError, ArithmeticError, KeyError):
         return f"{recorded.low} and {recorded.high} are no bounds" if exact else None
     return None
@@ -297,17 +297,17 @@ class Verification:
         yield from damage or self._of_definitions()
         known = []
         for name, oid in self._named_tables():
-            found = self._contents(name, oid)
-            if isinstance(found, Damage):
-                yield found
-            elif found is not None:
-                known.append((name, found))
-        total = sum(file.file_size_bytes for _, found in known for file in found.every)
+            table_contents = self._contents(name, oid)
+            if isinstance(table_contents, Damage):
+                yield table_contents
+            elif table_contents is not None:
+                known.append((name, table_contents))
+        total = sum(file.file_size_bytes for _, table_contents in known for file in table_contents.every)
         progress(0, total)
-        for name, found in known:
-            yield from (Damage(name, None, what) for what in found.problems)
-            for file in found.every:
-                yield from self._of_file(name, found, file)
+        for name, table_contents in known:
+            yield from (Damage(name, None, what) for what in table_contents.problems)
+            for file in table_contents.every:
+                yield from self._of_file(name, table_contents, file)
                 self.files += 1
                 self.bytes += file.file_size_bytes
                 progress(self.bytes, total)

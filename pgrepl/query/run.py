@@ -27,17 +27,34 @@ from pgrepl.types.builtin import Proc, proc_by_oid
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import writer
 
-# PUBLIC can read pg_subscription, but not the connection string, which may hold a password
-_HIDDEN_COLUMNS = {("pg_catalog", "pg_subscription"): "subconninfo"}
-
-# the functions of pgrepl whose EXECUTE privilege initdb revokes from PUBLIC (system_functions.sql), by prefix
+# the functions whose EXECUTE privilege initdb revokes from PUBLIC (system_functions.sql, system_views.sql), by prefix
 _PRIVATE_FUNCTIONS = (
+    "lo_export",
+    "lo_import",
+    "pg_backup_",
+    "pg_config",
+    "pg_create_restore_point",
+    "pg_current_logfile",
+    "pg_get_backend_memory_contexts",
+    "pg_get_shmem_allocations",
+    "pg_hba_file_rules",
+    "pg_ident_file_mappings",
+    "pg_log_backend_memory_contexts",
     "pg_log_standby_snapshot",
+    "pg_ls_",
+    "pg_promote",
+    "pg_read_binary_file",
+    "pg_read_file",
     "pg_reload_conf",
     "pg_replication_origin_",
+    "pg_rotate_logfile",
+    "pg_show_all_file_settings",
+    "pg_show_replication_origin_status",
+    "pg_stat_file",
     "pg_stat_have_stats",
     "pg_stat_reset",
     "pg_switch_wal",
+    "pg_wal_replay_",
 )
 
 
@@ -100,11 +117,6 @@ def check_named(session: Session, query: Query, role: int) -> None:
         if entry.kind is not RteKind.RELATION:
             continue
         rel = relation(session, entry.relid, entry.release)
-        hidden = _HIDDEN_COLUMNS.get((rel.schema, rel.name))
-        if hidden is not None:
-            secret = next(i for i, c in enumerate(entry.columns, 1) if c.name == hidden)
-            if not used_columns(query).get(varno, frozenset()) & {secret, 0}:
-                continue
         if not acl.has_table_privilege(session, rel, "SELECT", role):
             used = used_columns(query) if used is None else used
             if not _may_read(session, rel, used.get(varno, frozenset()), role):

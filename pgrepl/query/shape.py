@@ -217,6 +217,17 @@ def aggregates(query: Query) -> list[tree.Aggref]:
     return list(dict.fromkeys(aggregates_at_home))
 
 
+def grouping_functions(query: Query) -> list[tree.GroupingFunc]:
+    """The calls of grouping() for this query, also those that stand in subqueries."""
+    found = (
+        node
+        for expr in query_exprs(query)
+        for node, up in walk_deep(expr)
+        if isinstance(node, tree.GroupingFunc) and node.levelsup == up
+    )
+    return list(dict.fromkeys(found))
+
+
 def at_home(node: tree.Aggref, level: int) -> tree.Aggref:
     """The aggregate as its own query sees it, `level` queries above the place where it stands."""
     if not level:

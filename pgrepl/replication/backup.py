@@ -116,9 +116,9 @@ def back_up(session: Session, folder: Path) -> BackupResult:
                 hint="Give a folder of its own to each instance.",
             )
         with _drafted(session, place, session.catalog.data_path) as (draft, got, wanted):
-            made = _publish(draft, place, got, wanted, identifier)
-        removed = _sweep(place, made.catalog, wanted)
-    return BackupResult(made, got.files, got.bytes, removed)
+            manifest = _publish(draft, place, got, wanted, identifier)
+        removed = _sweep(place, manifest.catalog, wanted)
+    return BackupResult(manifest, got.files, got.bytes, removed)
 
 
 def _prepared(folder: Path, catalog: Path, data_path: str) -> Path:
@@ -168,7 +168,7 @@ def _publish(draft: Session, place: Path, got: Fetched, wanted: Collection[str],
     within = f"{place}/{FILES}"
     there = {name.removeprefix(within): storage.size_of(name) for name in sorted(wanted)}
     sizes = {name: size for name, size in there.items() if size is not None}
-    made = Manifest(
+    manifest = Manifest(
         target.name,
         checksum(target),
         within,
@@ -179,9 +179,9 @@ def _publish(draft: Session, place: Path, got: Fetched, wanted: Collection[str],
         sum(sizes.values()),
         sizes,
     )
-    write(place, made)
+    write(place, manifest)
     crash_point("backup.published")
-    return made
+    return manifest
 
 
 def _sweep(place: Path, catalog: str, wanted: Collection[str]) -> int:
@@ -207,16 +207,16 @@ _UNFINISHED = ".part"
 def restore(folder: Path, target: Path) -> Manifest:
     """Make the catalog `target` with files beside it, as they were when the backup was made."""
     place = folder.resolve()
-    made = read(place)
-    if made is None:
+    manifest = read(place)
+    if manifest is None:
         raise PgError("58P01", f'there is no backup in folder "{folder}"', hint="Make one with: pgrepl backup FOLDER")
-    source = place / made.catalog
+    source = place / manifest.catalog
     try:
-        if checksum(source) != made.checksum:
-            raise PgError("XX001", f'backup "{folder}" is damaged: "{made.catalog}" is not as it was written')
+        if checksum(source) != manifest.checksum:
+            raise PgError("XX001", f'backup "{folder}" is damaged: "{manifest.catalog}" is not as it was written')
     except OSError as problem:
-        raise PgError("58P01", f'backup "{folder}" is damaged: {made.catalog}: {problem.strerror}') from problem
-    _check_files(place, folder, made)
+        raise PgError("58P01", f'backup "{folder}" is damaged: {manifest.catalog}: {problem.strerror}') from problem
+    _check_files(place, folder, manifest)
     target = target.absolute()
     if os.path.lexists(target):
         raise PgError("42710", f'catalog "{target}" already exists', hint="Restore to another place with --to.")
@@ -224,12 +224,12 @@ def restore(folder: Path, target: Path) -> Manifest:
     try:
         os.makedirs(target.parent, exist_ok=True)
         draft = target.with_name(f".{target.name}.restored")
-        claim(DataFolder(data_path, str(target.resolve()), int(made.system_identifier)))
+        claim(DataFolder(data_path, str(target.resolve()), int(manifest.system_identifier)))
         _copy_files(place / FILES, Path(data_path))
         crash_point("restore.files")
         shutil.copyfile(source, draft)
         os.chmod(draft, 0o600)
-        _adapt(draft, made.data_path, data_path)
+        _adapt(draft, manifest.data_path, data_path)
         files.sync(draft)
         crash_point("restore.drafted")
         place_file(draft, target)
@@ -237,11 +237,11 @@ def restore(folder: Path, target: Path) -> Manifest:
         files.sync_folder(target.parent)
     except OSError as problem:
         raise PgError("58030", f'could not restore to "{target}": {problem.strerror}') from problem
-    return made
+    return manifest
 
 
-def _check_files(place: Path, folder: Path, made: Manifest) -> None:
-    for name, size in (made.sizes or {}).items():
+def _check_files(place: Path, folder: Path, manifest: Manifest) -> None:
+    for name, size in (manifest.sizes or {}).items():
         there = storage.size_of(str(place / FILES / name))
         if there != size:
             what = "is missing" if there is None else f"has {there} bytes instead of {size}"

@@ -73,15 +73,15 @@ class ChangeWriter:
         slots.check_slot_permissions(session)
         slots.check_decoding_requirements(session)
         with slots.at_once(session) as there:
-            made = slots.create_slot(there, self._slot)
-            start = made.confirmed_flush_lsn or 0
+            slot = slots.create_slot(there, self._slot)
+            start = slot.confirmed_flush_lsn or 0
             if since is not None:
                 slots.check_start(there, since)
                 if since < start:
-                    start = slots.begin_at(there, made, since)
+                    start = slots.begin_at(there, slot, since)
                 published, youngest = max((published_since(there, name), name) for name in self._publications)
                 if start < published:
-                    start = slots.begin_at(there, made, published)
+                    start = slots.begin_at(there, slot, published)
                     detail = f'No publication "{youngest}" existed before that.'
             self._sink.resume(start, self._owner, is_new=True)  # an output that cannot be written on leaves no slot
         self._may_go = True
@@ -189,5 +189,5 @@ def _translated() -> Iterator[None]:
 def slot_name(publications: Sequence[str]) -> str:
     """The name of the slot, if none is given: of characters that slots may have."""
     word = "_".join(publications).lower()
-    shown = "".join([each if each.isascii() and (each.isalnum() or each == "_") else "_" for each in word])
+    shown = "".join([char if char.isascii() and (char.isalnum() or char == "_") else "_" for char in word])
     return f"changes_{shown}"[:63]

@@ -440,10 +440,10 @@ def _check_tls_versions(options: Mapping[str, str]) -> None:
     given = []
     for name, default in (("ssl_min_protocol_version", "TLSv1.2"), ("ssl_max_protocol_version", "")):
         value = options.get(name, default)
-        found = [v for v in _TLS_VERSIONS if v.lower() == value.lower()]
-        if value and not found:
+        versions = [v for v in _TLS_VERSIONS if v.lower() == value.lower()]
+        if value and not versions:
             raise ConnectionFailure(f'invalid "{name}" value: "{value}"')
-        given.append(found[0] if found else "")
+        given.append(versions[0] if versions else "")
     lowest, highest = given
     if lowest and highest and _TLS_VERSIONS.index(lowest) > _TLS_VERSIONS.index(highest):
         raise ConnectionFailure("invalid SSL protocol version range")

@@ -114,10 +114,10 @@ class SlotDecoder:
         )
         while True:
             with while_read():
-                found = next(batches, None)
-            if found is None:
+                batch = next(batches, None)
+            if batch is None:
                 return
-            yield found
+            yield batch
 
     def _is_worth(self, rows: int) -> bool:
         return self._encoding == UTF8 and choice.choose_sent(self._session, rows).engine is not choice.Engine.LOCAL
@@ -193,12 +193,12 @@ def _get(
     call: Call, name: str | None, lsn: int | None, count: int | None, options: Any, function: str | None
 ) -> _Found:
     for _ in range(_TRIES):
-        found, start, reached = _decoded(call, name, lsn, count, options, function)
+        lines, start, reached = _decoded(call, name, lsn, count, options, function)
         assert name is not None
         with slots.at_once(call.session) as there:
             if slots.acquire(there, name).confirmed_flush_lsn == start:  # no other call has got them
                 slots.confirm(there, name, reached)
-                return found
+                return lines
     raise PgError("55006", f'replication slot "{name}" is being used by others')
 
 
@@ -217,7 +217,7 @@ def _decoded(
     call: Call, name: str | None, upto: int | None, count: int | None, options: Any, function: str | None
 ) -> tuple[_Found, int, int]:
     """The lines, and the LSNs between which they are complete. `function`: the name of the one that returns text."""
-    found: _Found = []
+    changes: _Found = []
     session = call.session
     slots.check_slot_permissions(session)
     slots.check_decoding_requirements(session)
@@ -242,14 +242,14 @@ def _decoded(
                 row = slots.enable_two_phase(session, row, start)
             for next_lsn, lines in decoder.portions(start, end, slots.two_phase_at(row)):
                 portion = list(lines)
-                found += portion if function is None else [(lsn, xid, data.decode()) for lsn, xid, data in portion]
+                changes += portion if function is None else [(lsn, xid, data.decode()) for lsn, xid, data in portion]
                 size = sum(len(data) for _, _, data in portion)
                 statistics.count(session, statistics.SLOT, name, total_txns=1, total_bytes=size)
-                if count and len(found) >= count:
-                    return found, start, next_lsn
+                if count and len(changes) >= count:
+                    return changes, start, next_lsn
     finally:
         apart.close()
-    return found, start, end
+    return changes, start, end
 
 
 def _decoder(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -84,6 +85,7 @@ def protocol_options(given: Given) -> ProtocolOptions:
     """Read and check the options of pgoutput (parse_output_parameters, pgoutput_startup). `streaming` allows large
     transactions to be sent before their end; the protocol leaves it to the publisher, and here none is."""
     seen: dict[str, str] = {}
+    version = 0
     flags = dict.fromkeys(("two_phase", "messages", "binary", "definitions"), False)
     publications: list[str] | None = None
     streaming = "f"
@@ -94,10 +96,12 @@ def protocol_options(given: Given) -> ProtocolOptions:
             raise PgError("42601", "conflicting or redundant options")
         seen[name] = value
         if name == "proto_version":
-            if not value.isascii() or not value.strip().isdigit():
+            parsed = _unsigned(value)
+            if parsed is None:
                 raise PgError("22023", "invalid proto_version")
-            if int(value) > 0xFFFF_FFFF:
+            if parsed > 0xFFFF_FFFF:
                 raise PgError("22023", f'proto_version "{value}" out of range')
+            version = parsed
         elif name == "publication_names":
             publications = split_identifiers(value)
             if publications is None:
@@ -112,9 +116,21 @@ def protocol_options(given: Given) -> ProtocolOptions:
     for required in ("proto_version", "publication_names"):
         if required not in seen:
             raise PgError("22023", f'option "{required}" missing')
-    _check_version(int(seen["proto_version"]), streaming, two_phase=flags["two_phase"])
+    _check_version(version, streaming, two_phase=flags["two_phase"])
     local_only = seen.get("origin", "any").lower() == "none"
     return ProtocolOptions(tuple(publications or ()), local_only, **flags)
+
+
+def _unsigned(text: str) -> int | None:
+    """The number that strtoul() reads: there may be blanks before it and a sign, and a negative one counts from the
+    end of 64 bits. None: it is no number, or has more than 64 bits."""
+    found = re.fullmatch(r"[ \t\n\v\f\r]*([+-]?)([0-9]*)", text)
+    if found is None or (not found[2] and text):
+        return None
+    number = int(found[2] or 0)
+    if number >= 2**64:
+        return None
+    return -number % 2**64 if found[1] == "-" else number
 
 
 def _check_version(version: int, streaming: str, *, two_phase: bool) -> None:
@@ -174,17 +190,17 @@ def decoded(
     session: Session, start: int, end: int, *, local_only: bool, two_phase_at: int | None = None
 ) -> Iterator[DecodedTransaction]:
     """The transactions that finish at `start` or later and before `end`, empty ones included."""
-    found, _ = read(session, start, end)
+    transactions, _ = read(session, start, end)
     known = _Tables(session)
-    changed = read_changes(session, [s for transaction in found for s in transaction.snapshots], known.has)
-    for transaction in found:
+    changed = read_changes(session, [s for transaction in transactions for s in transaction.snapshots], known.has)
+    for transaction in transactions:
         last, said = transaction.last, transaction.two_phase
         if local_only and last.origin:
             continue
         if not is_plain(transaction, two_phase_at, filters=True):
             yield from _in_phases(session, transaction, two_phase_at)
         elif transaction.is_of(session.database_oid, known.has) and (said is None or said.statements):
-            parts = [part for each in transaction.snapshots for part in _of_snapshot(session, each, changed, known)]
+            parts = [part for s in transaction.snapshots for part in _of_snapshot(session, s, changed, known)]
             yield DecodedTransaction(transaction.xid, transaction.first, last.id + 1, last.time, tuple(parts))
 
 
@@ -199,10 +215,10 @@ def _in_phases(
         if kind != PREPARE:
             yield DecodedTransaction(said.xid, last.id, last.id + 1, last.time, (), phase)
             continue
-        with prepared_changes(session, said, at_prepare=said.kind == PREPARE) as (there, found):
+        with prepared_changes(session, said, at_prepare=said.kind == PREPARE) as (there, snapshots):
             known = _Tables(there)
-            changed = read_changes(there, found, known.has)
-            parts = [part for member in found for part in _of_snapshot(there, member, changed, known)]
+            changed = read_changes(there, snapshots, known.has)
+            parts = [part for snapshot in snapshots for part in _of_snapshot(there, snapshot, changed, known)]
         parts = [replace(part, lsn=said.xid) for part in parts]
         yield DecodedTransaction(said.xid, said.xid, said.xid + 1, said.prepared_at, tuple(parts), phase)
 

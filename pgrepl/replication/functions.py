@@ -58,12 +58,12 @@ def create_logical_slot(
         slots.check_new_slot(session, name, failover=failover, temporary=temporary)
         raise PgError("25001", "cannot create logical replication slot in transaction that has performed writes")
     with slots.at_once(session) as there:
-        made = slots.create_slot(
+        slot = slots.create_slot(
             there, name, plugin=plugin, two_phase=two_phase, failover=failover, temporary=temporary
         )
     if temporary:
         slots.drop_with_session(session, name)
-    return name, made.confirmed_flush_lsn or 0
+    return name, slot.confirmed_flush_lsn or 0
 
 
 @implements("pg_create_physical_replication_slot", context=True)
@@ -75,8 +75,8 @@ def create_physical_slot(call: Call, name: str, reserve: bool, temporary: bool) 
     if temporary:
         raise unsupported("a temporary physical replication slot")
     with slots.at_once(session) as there:
-        made = standby_slots.create_physical_slot(there, name, reserve=reserve)
-    return name, made.restart_lsn
+        slot = standby_slots.create_physical_slot(there, name, reserve=reserve)
+    return name, slot.restart_lsn
 
 
 @implements("pg_copy_logical_replication_slot_a", context=True)
@@ -102,10 +102,10 @@ def _copy_logical_slot(
     slots.check_slot_permissions(session)
     slots.check_decoding_requirements(session)
     with slots.at_once(session) as there:
-        made = slots.copy_slot(there, source, name, temporary=temporary, plugin=plugin)
-    if made.temporary:
+        copied = slots.copy_slot(there, source, name, temporary=temporary, plugin=plugin)
+    if copied.temporary:
         slots.drop_with_session(session, name)
-    return name, made.confirmed_flush_lsn or 0
+    return name, copied.confirmed_flush_lsn or 0
 
 
 @implements("pg_drop_replication_slot", context=True)
@@ -295,8 +295,8 @@ def _slots(session: Session) -> Iterator[Values]:
 
 def _replication(session: Session) -> Iterator[Values]:
     """The workers that read from slots right now."""
-    found = walsenders(session)
-    for row, (priority, state) in zip(found, states(session, found), strict=True):
+    running = walsenders(session)
+    for row, (priority, state) in zip(running, states(session, running), strict=True):
         yield {
             "pid": row.pid, "usesysid": row.usesysid, "usename": role_display(session, row.usesysid),
             "application_name": row.application_name, "client_port": -1, "backend_start": row.backend_start,
@@ -325,11 +325,11 @@ def _subscriptions(session: Session) -> Iterator[Values]:
 
 def _subscription_statistics(session: Session) -> Iterator[Values]:
     """The errors and the conflicts of subscriptions: PostgreSQL 17 has no columns for the latter."""
-    found = statistics.counters(session.catalog).read(statistics.SUBSCRIPTION)
+    counters = statistics.counters(session.catalog).read(statistics.SUBSCRIPTION)
     for row in rows(session, pg_subscription):
         counted = one(session, pg_stat_subscription_stats, subid=row.oid)
         known: dict[str, Any] = counted._asdict() if counted is not None else {}
-        more = found.get((row.subdbid, str(row.oid)), {})
+        more = counters.get((row.subdbid, str(row.oid)), {})
         errors, of_sequences = known.get("sync_error_count") or 0, more.get("sync_seq_error_count", 0)
         yield {
             "subid": row.oid, "subname": row.subname, "apply_error_count": known.get("apply_error_count") or 0,
@@ -341,12 +341,12 @@ def _subscription_statistics(session: Session) -> Iterator[Values]:
 
 def _conflicts(session: Session) -> Iterator[Values]:
     """The conflicts of subscriptions whose rows the role may read: those of itself and of its roles."""
-    for each in rows(session, pg_subscription, subdbid=session.database_oid):
-        if is_superuser(session) or has_privs_of_role(session, session.role, each.subowner):
-            for row in sorted(rows(session, pgrepl_conflict, subid=each.oid), key=lambda row: row.id):
+    for subscription in rows(session, pg_subscription, subdbid=session.database_oid):
+        if is_superuser(session) or has_privs_of_role(session, session.role, subscription.subowner):
+            for row in sorted(rows(session, pgrepl_conflict, subid=subscription.oid), key=lambda row: row.id):
                 yield {
-                    **row._asdict(), "subname": each.subname, "remote_lsn": row.finish_lsn, "remote_xid": row.xid,
-                    "conflict_type": row.kind, "local_origin": row.origin,
+                    **row._asdict(), "subname": subscription.subname, "remote_lsn": row.finish_lsn,
+                    "remote_xid": row.xid, "conflict_type": row.kind, "local_origin": row.origin,
                     **{name: _row(getattr(row, name)) for name in ("key", "local_row", "remote_row", "mended_row")},
                 }  # fmt: skip
 

@@ -188,9 +188,9 @@ def complete(
     """A draft with all files that it names: the fetched ones, and all names. A file that does not exist any more means
     that the draft is out of date, since VACUUM took it away meanwhile: another is made."""
     remove_drafts(catalog)
-    with ExitStack() as made:
+    with ExitStack() as drafts:
         for tries_left in reversed(range(tries)):
-            draft = made.enter_context(drafted(primary, catalog))
+            draft = drafts.enter_context(drafted(primary, catalog))
             wanted = wanted_files(draft, place)
             try:
                 got = fetch(wanted, link=link)
@@ -198,7 +198,7 @@ def complete(
             except PgError as problem:
                 if problem.sqlstate != "58P01" or not tries_left:
                     raise
-                made.close()
+                drafts.close()
         yield draft, got, set(wanted)
 
 

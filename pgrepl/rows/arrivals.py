@@ -106,7 +106,7 @@ class Arrival:
         try:
             return write(self._session, frame, replace(part, source=FrameColumns(kept)))
         except WrongRowInFrame as problem:
-            raise self._error(problem.found) from None
+            raise self._error(problem.row) from None
 
     def _bound(self, rel: Relation) -> Program | None:
         return bound_program(self._session, table_rules(self._session, rel))

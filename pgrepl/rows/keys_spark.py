@@ -21,7 +21,7 @@ from pgrepl.expr.analyse.casts import Context as CastContext
 from pgrepl.expr.analyse.coerce import coerce_to_target
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.catalog_trees import IndexInfo, attnum_map
-from pgrepl.expr.exchange import Statement, equal_key, to_sql
+from pgrepl.expr.exchange import Compiler, Statement, equal_key
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite.dml_queries import column_of
 from pgrepl.expr.tree import Expr
@@ -72,6 +72,7 @@ class SparkKey:
     def __init__(self, session: Session, key: ForeignKey) -> None:
         self.key = key
         self.statement: Statement = Statement(Context(session))
+        self.compiler = Compiler(column_names, self.statement)
         self.session = session
         self.own, self.other = relation(session, key.referencing), relation(session, key.referenced)
         pairs = zip(key.columns, key.referenced_columns, strict=True)
@@ -92,7 +93,7 @@ class SparkKey:
         texts = []
         for number, key in enumerate(keys):
             expr = key if numbers is None else map_attnums(key, numbers)
-            texts.append(f"{equal_key(expr, column_names, self.statement)} AS k{number}")
+            texts.append(f"{equal_key(expr, self.compiler)} AS k{number}")
         names = [f"k{number} IS NOT NULL" for number in range(len(texts))]
         text = f"SELECT * FROM (SELECT {', '.join([*texts, *([more] if more else [])])} FROM {{f}}) WHERE "
         return self.statement.run(spark.session(), text + " AND ".join(names), {"f": rows})
@@ -280,15 +281,14 @@ class SparkIndex:
 
     def _keyed(self, rows: DataFrame, more: str) -> DataFrame:
         """The rows that are in the index: the key to compare (k…), its values (v…), `more`."""
-        columns = [more]
-        conditions = []
+        compiler = Compiler(column_names, self._statement)
+        columns, conditions = [more], list[str]()
         for number, key in enumerate(self._keys):
-            columns.append(f"{equal_key(key, column_names, self._statement)} AS k{number}")
-            columns.append(f"{to_sql(key, column_names, self._statement)} AS v{number}")
+            columns += [f"{equal_key(key, compiler)} AS k{number}", f"{compiler.text(key)} AS v{number}"]
             if not self.info.nulls_not_distinct:
-                conditions.append(f"({to_sql(key, column_names, self._statement)}) IS NOT NULL")
+                conditions.append(f"({compiler.text(key)}) IS NOT NULL")
         if self._predicate is not None:
-            conditions.append(f"({to_sql(self._predicate, column_names, self._statement)}) IS TRUE")
+            conditions.append(f"({compiler.text(self._predicate)}) IS TRUE")
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         return self._statement.run(spark.session(), f"SELECT {', '.join(columns)} FROM {{f}}{where}", {"f": rows})
 

@@ -198,15 +198,16 @@ def rows_with_keys(
     session: Session, table: LakeTable, keys: Sequence[Expr], wanted: Sequence[tuple[Any, ...]], attnums: Sequence[int]
 ) -> Iterator[tuple[Any, ...]]:
     """The columns of the rows whose keys (expressions over the table) are among `wanted`, and last the RowPlace."""
-    from pgrepl.expr.exchange import Statement, equal_key
+    from pgrepl.expr.exchange import Compiler, Statement, equal_key
 
     statement = Statement(Context(session))
+    compiler = Compiler(column_names, statement)
     names = [f"c{attnum}" for attnum in attnums]
-    keyed = [f"{equal_key(key, column_names, statement)} AS k{n}" for n, key in enumerate(keys)]
+    keyed = [f"{equal_key(key, compiler)} AS k{n}" for n, key in enumerate(keys)]
     rows = scan_spark.frame(session, table, attnums, places=True)
     rows = statement.run(spark.session(), f"SELECT {', '.join([*names, 'place', *keyed])} FROM {{f}}", {"f": rows})
     shown = [Var(key.type, typmod=key.typmod, collation=key.collation, attnum=n) for n, key in enumerate(keys, 1)]
-    keyed = [f"{equal_key(var, column_names, statement)} AS k{n}" for n, var in enumerate(shown)]
+    keyed = [f"{equal_key(var, compiler)} AS k{n}" for n, var in enumerate(shown)]
     few = statement.run(spark.session(), f"SELECT {', '.join(keyed)} FROM {{f}}", {"f": _values(keys, wanted)})
     on = " AND ".join(f"a.k{n} <=> b.k{n}" for n in range(len(keys)))
     columns = ", ".join(f"a.{name}" for name in [*names, "place.file", "place.pos", "place.row"])

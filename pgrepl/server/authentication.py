@@ -46,9 +46,9 @@ class ScramExchange:
 
     def __init__(self, stored: str | None, user: str, mock_nonce: bytes, binding: bytes | None) -> None:
         """`stored`: the role's verifier. `binding`: the hash of the server's certificate, over TLS."""
-        found = scram_verifier(stored) if stored else None
-        self._fails = found is None
-        self._verifier = found or _mock(user, mock_nonce)
+        verifier = scram_verifier(stored) if stored else None
+        self._fails = verifier is None
+        self._verifier = verifier or _mock(user, mock_nonce)
         self._binding = binding
         self._plus = False
 
@@ -67,7 +67,7 @@ class ScramExchange:
             raise PgError("0A000", "client requires an unsupported SCRAM extension", severity="FATAL")
         _user, rest = _attribute(self._client_first, "n")
         nonce, rest = _attribute(rest, "r")
-        if not nonce or not all("!" <= each <= "~" for each in nonce):
+        if not nonce or not all("!" <= char <= "~" for char in nonce):
             raise PgError("08P01", "non-printable characters in SCRAM nonce", severity="FATAL")
         while rest:
             rest = _attribute(rest)[1]
@@ -144,15 +144,15 @@ class ScramExchange:
 
 def _attribute(text: str, name: str | None = None) -> tuple[str, str]:
     """The value of the attribute that a message goes on with, and what follows it (read_attr_value, read_any_attr)."""
-    found = text[:1]
-    if name is not None and found != name:
+    letter = text[:1]
+    if name is not None and letter != name:
         raise malformed(f'Expected attribute "{name}" but found "{_shown(text)}".')
-    if not found:
+    if not letter:
         raise malformed("Attribute expected, but found end of string.")
-    if not (found.isascii() and found.isalpha()):
+    if not (letter.isascii() and letter.isalpha()):
         raise malformed(f'Attribute expected, but found invalid character "{_shown(text)}".')
     if text[1:2] != "=":
-        raise malformed(f'Expected character "=" for attribute "{found}".')
+        raise malformed(f'Expected character "=" for attribute "{letter}".')
     value, _, rest = text[2:].partition(",")
     return value, rest
 
@@ -232,11 +232,11 @@ def authenticate(channel: Channel, session: Session, client: hba.Client, config:
 def rule_for(session: Session, client: hba.Client, config: AuthenticationConfig) -> hba.Rule:
     """The rule that fits the client, or a FATAL error if there is none, or it rejects."""
     rules = hba.read_rules(config.hba_file)
-    bad = next((each for each in rules if isinstance(each, hba.BadLine)), None)
+    bad = next((line for line in rules if isinstance(line, hba.BadLine)), None)
     if bad is not None:
         raise PgError("F0000", f"could not load {config.hba_file}", severity="FATAL")
     with reading(session):
-        rule = hba.matching([each for each in rules if isinstance(each, hba.Rule)], client, _members(session))
+        rule = hba.matching([line for line in rules if isinstance(line, hba.Rule)], client, _members(session))
     if rule is None:
         raise _refused("no pg_hba.conf entry", client)
     if rule.method == "reject":
@@ -246,8 +246,8 @@ def rule_for(session: Session, client: hba.Client, config: AuthenticationConfig)
 
 def _members(session: Session) -> Callable[[str, str], bool]:
     def is_member(role: str, of: str) -> bool:
-        found, group = (one(session, tables.pg_authid, rolname=name) for name in (role, of))
-        return found is not None and group is not None and is_member_of_role(session, found.oid, group.oid)
+        member, group = (one(session, tables.pg_authid, rolname=name) for name in (role, of))
+        return member is not None and group is not None and is_member_of_role(session, member.oid, group.oid)
 
     return is_member
 
@@ -280,10 +280,10 @@ def _peer(channel: Channel) -> str:
 
 def _demanded_certificate(connection: socket.socket, rule: hba.Rule) -> str:
     """The name in the client's certificate; an error if the rule demands one that is not there."""
-    found = next((value for name, value in _subject(connection) if name == "commonName"), None)
-    if found is None and (rule.method == "cert" or "clientcert" in rule.options):
+    common_name = next((value for name, value in _subject(connection) if name == "commonName"), None)
+    if common_name is None and (rule.method == "cert" or "clientcert" in rule.options):
         raise PgError("28000", "connection requires a valid client certificate", severity="FATAL")
-    return found or ""
+    return common_name or ""
 
 
 def check_certificate(
@@ -299,8 +299,8 @@ def check_certificate(
 
 def _subject(connection: socket.socket) -> list[tuple[str, str]]:
     """The subject of the client's certificate, which the TLS library has verified."""
-    found = connection.getpeercert() if isinstance(connection, ssl.SSLSocket) else None
-    subject: Any = (found or {}).get("subject", ())
+    certificate = connection.getpeercert() if isinstance(connection, ssl.SSLSocket) else None
+    subject: Any = (certificate or {}).get("subject", ())
     return [(name, str(value)) for part in subject for name, value in part]
 
 
@@ -359,12 +359,12 @@ def stored_password(session: Session, user: str) -> str | None:
 def _password(channel: Channel) -> bytes:
     """The password or SASL message that a client sends (recv_password_packet)."""
     body = _response(channel, "password")
-    found = Body(body).string()
-    if len(found) + 1 != len(body):
+    password = Body(body).string()
+    if len(password) + 1 != len(body):
         raise PgError("08P01", "invalid password packet size", severity="FATAL")
-    if not found:
+    if not password:
         raise PgError("28P01", "empty password returned by client", severity="FATAL")
-    return found
+    return password
 
 
 def wrong_password(user: str) -> PgError:

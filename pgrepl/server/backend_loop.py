@@ -211,9 +211,9 @@ class Backend:
         """Send what other sessions have notified, outside of transactions (ProcessNotifyInterrupt)."""
         notifications = self.session.transaction.notifications
         if notifications is not None:
-            for each in notifications.take():
-                texts = (self._encode_report(each.channel), self._encode_report(each.payload))
-                self.channel.send(b"A", _INT32.pack(each.pid) + b"".join(text + b"\0" for text in texts))
+            for notification in notifications.take():
+                texts = (self._encode_report(notification.channel), self._encode_report(notification.payload))
+                self.channel.send(b"A", _INT32.pack(notification.pid) + b"".join(text + b"\0" for text in texts))
 
     def _show(self, state: str) -> None:
         """Tell pg_stat_activity what the session does."""
@@ -459,11 +459,11 @@ class Backend:
             return data.decode()
         return bytes_to_text(data, self._encoding())
 
-    def results(self, found: Iterator[Result]) -> Iterator[Result]:
+    def results(self, results: Iterator[Result]) -> Iterator[Result]:
         """The results of statements; a signal interrupts the running one."""
         while True:
             with self.running():
-                result = next(found, None)
+                result = next(results, None)
             self._copy.end_of_statement()
             if result is None:
                 return
@@ -487,15 +487,15 @@ class Backend:
         self.channel.send(b"C", self.encode(tag) + b"\0")
 
     def portions(self, result: Result) -> Iterator[Sequence[tuple[str | None, ...]]]:
-        found = result.rows
-        if not isinstance(found, StreamedRows):
-            yield found
+        rows = result.rows
+        if not isinstance(rows, StreamedRows):
+            yield rows
             return
         while True:
             with self.running():
-                portion = found.portion(_PORTION, before_error=True)
+                portion = rows.portion(_PORTION, before_error=True)
             yield portion
-            if len(portion) < _PORTION and not found.fails:
+            if len(portion) < _PORTION and not rows.fails:
                 return
 
 

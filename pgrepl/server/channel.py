@@ -50,12 +50,12 @@ class Channel:
     def begins_with(self) -> int:
         """The connection's first byte, which stays to be read."""
         try:
-            found = self._connection.recv(1, socket.MSG_PEEK)
+            first = self._connection.recv(1, socket.MSG_PEEK)
         except OSError:
             raise ConnectionLost from None
-        if not found:
+        if not first:
             raise ConnectionLost
-        return found[0]
+        return first[0]
 
     def start_tls(self, context: ssl.SSLContext) -> None:
         """Go on over TLS. Bytes that have been received already are an attempt to smuggle something in before
@@ -110,9 +110,9 @@ class Channel:
         if len(received) == count:
             self._received = bytearray()
             return bytes(received)
-        found = bytes(received[:count])
+        taken = bytes(received[:count])
         del received[:count]
-        return found
+        return taken
 
     def next_is(self, kind: bytes) -> bool:
         """Whether the next message is of this kind, if it has come already."""
@@ -186,9 +186,9 @@ class Body:
         end = self._at + count
         if count < 0 or end > len(self._data):
             raise PgError("08P01", "insufficient data left in message")
-        found = self._data[self._at : end]
+        taken = self._data[self._at : end]
         self._at = end
-        return found
+        return taken
 
     def int16(self) -> int:
         return int.from_bytes(self.take(2), "big", signed=True)
@@ -210,9 +210,9 @@ class Body:
         end = self._data.find(0, self._at)
         if end < 0:
             raise PgError("08P01", "invalid string in message")
-        found = self._data[self._at : end]
+        text = self._data[self._at : end]
         self._at = end + 1
-        return found
+        return text
 
     @property
     def left(self) -> int:

@@ -177,7 +177,7 @@ def serve_command(
 
     SIGTERM waits for the clients to leave, SIGINT (Ctrl-C) ends their sessions, SIGQUIT ends all at once.
     """
-    given = {**settings_in(os.environ.get("PGOPTIONS", "")), **dict(_pair(each) for each in settings)}
+    given = {**settings_in(os.environ.get("PGOPTIONS", "")), **dict(_pair(setting) for setting in settings)}
     for name, value in (
         ("listen_addresses", addresses),
         ("port", port),
@@ -191,12 +191,12 @@ def serve_command(
     if is_shared and (iceberg is None or addresses or port or socket_dir or metrics):
         raise PgError("0A000", _NO_URL, hint="With --iceberg alone it answers readers of Iceberg.")
     path = catalog if is_shared else str(Path(catalog).absolute())
-    found = _prepared(path, Path.cwd() if is_shared else Path(path).parent, data_path, given)
+    prepared = _prepared(path, Path.cwd() if is_shared else Path(path).parent, data_path, given)
     if daemon:
         ready = _in_background(log_file)
     else:
         ready = None
-    return _serve(path, found, given, log_file, pidfile, ready)
+    return _serve(path, prepared, given, log_file, pidfile, ready)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -212,7 +212,7 @@ def _prepared(path: str, folder: Path, data_path: str | None, given: dict[str, s
     try:
         session = open_session(catalog)
         try:
-            found = server_settings(session, folder, given)
+            settings = server_settings(session, folder, given)
             for _ in run_statements(
                 session, "SELECT count(*) FROM pg_class WHERE relname = 'x' AND oid > 5 ORDER BY 1"
             ):
@@ -222,8 +222,8 @@ def _prepared(path: str, folder: Path, data_path: str | None, given: dict[str, s
     finally:
         catalog.close()
     owner = os.getuid() if "://" in path else os.stat(path).st_uid
-    make_access_files(found, pwd.getpwuid(owner).pw_name)
-    return found
+    make_access_files(settings, pwd.getpwuid(owner).pw_name)
+    return settings
 
 
 def _serve(

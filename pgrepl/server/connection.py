@@ -272,11 +272,11 @@ class Server:
             role, database = one(session, tables.pg_authid, oid=session.role), session.database
             others = list(table.entries())
             if role is not None and role.rolconnlimit >= 0:
-                if sum(each.get("usesysid") == role.oid for each in others) >= role.rolconnlimit:
+                if sum(other.get("usesysid") == role.oid for other in others) >= role.rolconnlimit:
                     raise PgError("53300", f'too many connections for role "{role.rolname}"', severity="FATAL")
             row = one(session, tables.pg_database, oid=database.oid)
             if row is not None and row.datconnlimit >= 0:
-                if sum(each.get("datid") == database.oid for each in others) >= row.datconnlimit:
+                if sum(other.get("datid") == database.oid for other in others) >= row.datconnlimit:
                     raise PgError("53300", f'too many connections for database "{database.name}"', severity="FATAL")
 
 

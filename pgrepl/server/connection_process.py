@@ -39,15 +39,15 @@ def setter() -> Callable[[str], None] | None:
         from setproctitle import setproctitle
     except ImportError:
         return None
-    found: Callable[[str], None] = setproctitle
-    return found
+    function: Callable[[str], None] = setproctitle
+    return function
 
 
 def show(title: str) -> None:
     """Have `ps` show it instead of the command line (set_ps_display)."""
-    found = setter()
-    if found is not None:
-        found(f"pgrepl: {title}")
+    function = setter()
+    if function is not None:
+        function(f"pgrepl: {title}")
 
 
 def of_session(about: Mapping[str, Any], database: str) -> str:
@@ -215,9 +215,9 @@ class IdleSession:
 
     @staticmethod
     def loaded(data: bytes) -> IdleSession:
-        found = pickle.loads(data)
-        assert isinstance(found, IdleSession)
-        return found
+        idle = pickle.loads(data)
+        assert isinstance(idle, IdleSession)
+        return idle
 
     def session(self, hooks: Any, catalog: Catalog) -> Session:
         """The session, which was let in long ago."""
@@ -251,6 +251,6 @@ def idle_session_of(
     used = sequence_positions.used(session)
     sequences, settings = (used.values, used.last), session.settings.kept()
     who = session.database_oid, session.authenticated_user
-    prepared = {name: replace(each, valid=None) for name, each in session.prepared.items()}
+    prepared = {name: replace(statement, valid=None) for name, statement in session.prepared.items()}
     unnamed = None if unnamed is None else replace(unnamed, valid=None)
     return IdleSession(*who, settings, prepared, sequences, unnamed, told, about)

@@ -91,13 +91,13 @@ class BoundPortal(Portal):
         result = self.result
         assert result is not None
         if isinstance(result.rows, StreamedRows):
-            found: Sequence[tuple[str | None, ...]] = result.rows.portion(size, before_error=before_error)
-            self.is_done = len(found) < size and not result.rows.fails
-            return found
-        found = result.rows[self.at : self.at + size]
-        self.at += len(found)
-        self.is_done = len(found) < size
-        return found
+            rows: Sequence[tuple[str | None, ...]] = result.rows.portion(size, before_error=before_error)
+            self.is_done = len(rows) < size and not result.rows.fails
+            return rows
+        rows = result.rows[self.at : self.at + size]
+        self.at += len(rows)
+        self.is_done = len(rows) < size
+        return rows
 
     def passed(self, count: int) -> None:
         """Execute has sent so many rows."""
@@ -121,7 +121,7 @@ class Client(Protocol):
 
     def running(self) -> AbstractContextManager[None]: ...
 
-    def results(self, found: Iterator[Result]) -> Iterator[Result]: ...
+    def results(self, results: Iterator[Result]) -> Iterator[Result]: ...
 
     def complete(self, tag: str) -> None: ...
 
@@ -178,15 +178,17 @@ class Extended:
     def _waiting(self, but: BoundPortal | None = None) -> list[BoundPortal]:
         """The portals of queries that have not run yet."""
         portals = self._client.session.transaction.portals.values()
-        found = [each for each in portals if isinstance(each, BoundPortal) and each is not but]
-        return [each for each in found if each.result is None and each.shown is not None and not each.has_failed]
+        bound = [portal for portal in portals if isinstance(portal, BoundPortal) and portal is not but]
+        return [
+            portal for portal in bound if portal.result is None and portal.shown is not None and not portal.has_failed
+        ]
 
     def _look_at(self, portal: BoundPortal) -> None:
         """Note what a query is to see that is executed later: what there is now (PortalStart)."""
         if portal.only_reads is None:
-            found = portal_moment(self._client.session, portal.prepared, portal.parameters)
-            portal.only_reads = found is not None
-            portal.snapshot, portal.stays = found or (None, True)
+            moment = portal_moment(self._client.session, portal.prepared, portal.parameters)
+            portal.only_reads = moment is not None
+            portal.snapshot, portal.stays = moment or (None, True)
 
     def before_change(self) -> None:
         """Run the waiting queries to whose rows a change by this session makes a difference."""
@@ -234,11 +236,11 @@ class Extended:
         body.end()
         if not name:
             self.unnamed = None
-        found = prepare(client.session, text, given, name)
+        prepared = prepare(client.session, text, given, name)
         if name:
-            keep_prepared(client.session, found)
+            keep_prepared(client.session, prepared)
         else:
-            self.unnamed = found
+            self.unnamed = prepared
         client.log.parse_ends(name, text)
         client.channel.send(b"1")
 
@@ -251,10 +253,10 @@ class Extended:
 
     def _portal(self, name: str) -> Portal:
         """The portal, of Bind or of DECLARE."""
-        found: Portal | None = self._client.session.transaction.portals.get(name)
-        if found is None:
+        portal: Portal | None = self._client.session.transaction.portals.get(name)
+        if portal is None:
             raise PgError("34000", f'portal "{name}" does not exist')
-        return found
+        return portal
 
     # --- Bind -----------------------------------------------------------------------------------------------------
 
@@ -280,8 +282,8 @@ class Extended:
         portals = client.session.transaction.portals
         if portal and portal in portals:
             raise PgError("42P03", f'cursor "{portal}" already exists')
-        each = zip(values, formats_for(formats, count), strict=True)
-        columns, parameters = self._bound(prepared, portal, list(each))
+        pairs = zip(values, formats_for(formats, count), strict=True)
+        columns, parameters = self._bound(prepared, portal, list(pairs))
         if columns is not None:
             messages.check_count(results, len(columns))
         client.session.transaction.portals[portal] = self._opened(portal, prepared, parameters, results, columns)
@@ -298,15 +300,15 @@ class Extended:
     ) -> BoundPortal:
         transaction = self._client.session.transaction
         transaction.string_at = datetime.now(timezone.utc)
-        found = BoundPortal(
+        portal = BoundPortal(
             name, (), (), False, 0, Declared(prepared.text), transaction.statement_now, returns_rows=shown is not None,
             prepared=prepared, parameters=parameters, formats=formats, shown=shown,
         )  # fmt: skip
         if name and shown is not None:  # FETCH may read from it
-            found.columns = [(column.name, column.type, column.typmod) for column in shown]
-            found.declared = Declared(prepared.text, origins=[column.origin for column in shown])
-            found.rows = PassingRows(partial(self._values, found))
-        return found
+            portal.columns = [(column.name, column.type, column.typmod) for column in shown]
+            portal.declared = Declared(prepared.text, origins=[column.origin for column in shown])
+            portal.rows = PassingRows(partial(self._values, portal))
+        return portal
 
     def _values(self, portal: BoundPortal, size: int) -> Sequence[PortalRow]:
         """The portal's next rows, for FETCH, which may be the first to run it."""
@@ -316,7 +318,7 @@ class Extended:
         with session.reading_at(portal.snapshot):
             if portal.result is None:
                 self._begin(portal)
-            found = portal.take(size)
+            rows = portal.take(size)
         style = session.text_style
         types = [typoid for _, typoid, _ in portal.columns]
         return [
@@ -324,7 +326,7 @@ class Extended:
                 None if text is None else messages.value_of(text, typoid, style)
                 for typoid, text in zip(types, row, strict=True)
             ]
-            for row in found
+            for row in rows
         ]
 
     def _bound(
@@ -337,7 +339,7 @@ class Extended:
         if not values and unchanged:
             return prepared.sent_columns, ()
         session = self._client.session
-        found: list[Parameter] = []
+        parameters: list[Parameter] = []
         with nullcontext() if unchanged else reading(session):
             if prepared.is_analyzed and not unchanged:
                 revalidate(session, prepared)
@@ -357,12 +359,12 @@ class Extended:
                 except PgError as error:
                     shown = self._shown(text) if text is not None and form == 0 else None
                     raise not_read(error, number, portal, shown) from None
-                found.append((typoid, text))
+                parameters.append((typoid, text))
             try:
-                check_constants(session, prepared, found)
+                check_constants(session, prepared, parameters)
             except PgError as error:
-                raise self._with_parameters(error, portal, found) from None
-        return prepared.sent_columns, found
+                raise self._with_parameters(error, portal, parameters) from None
+        return prepared.sent_columns, parameters
 
     def _is_unchanged(self, prepared: PreparedStatement) -> bool:
         """Whether a statement is as it was checked last, and can be bound without the catalog."""
@@ -455,9 +457,9 @@ class Extended:
         others = self._waiting(but=portal)
         if not others or portal.prepared.ends_block:
             return
-        for each in others:
-            self._look_at(each)
-        if not all(each.stays for each in others):
+        for other in others:
+            self._look_at(other)
+        if not all(other.stays for other in others):
             if portal.result is None:
                 self._look_at(portal)
             if not portal.only_reads:

@@ -51,12 +51,12 @@ def call_function(client: Client, body: Body) -> None:
 
 def _function(client: Client, oid: int) -> Proc:
     """The function of an OID, which must be one that can be called so (fetch_fp_info)."""
-    found = routine(client.session, oid)
-    if found is None:
+    proc = routine(client.session, oid)
+    if proc is None:
         raise PgError("42883", f"function with OID {oid} does not exist")
-    if found.kind != "f" or found.retset:
-        raise PgError("0A000", f'cannot call function "{found.name}" via fastpath interface')
-    return found
+    if proc.kind != "f" or proc.retset:
+        raise PgError("0A000", f'cannot call function "{proc.name}" via fastpath interface')
+    return proc
 
 
 def _arguments(client: Client, called: Proc, body: Body) -> list[Parameter]:
@@ -69,7 +69,7 @@ def _arguments(client: Client, called: Proc, body: Body) -> list[Parameter]:
         raise PgError("08P01", f"function call message contains {len(formats)} argument formats but {count} arguments")
     session = client.session
     style = session.text_style
-    found: list[Parameter] = []
+    parameters: list[Parameter] = []
     for number, (named, form) in enumerate(zip(called.argtypes, formats_for(formats, count), strict=True), 1):
         typoid, size = session.type_of(named), body.int32()
         if size < -1:
@@ -81,8 +81,8 @@ def _arguments(client: Client, called: Proc, body: Body) -> list[Parameter]:
             read_null(typoid, style)
         else:
             read_value(session, text, typoid, -1)
-        found.append((typoid, text))
-    return found
+        parameters.append((typoid, text))
+    return parameters
 
 
 def _computed(client: Client, called: Proc, parameters: Sequence[Parameter]) -> str | None:

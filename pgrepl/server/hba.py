@@ -109,8 +109,8 @@ def lines(text: str) -> Iterator[tuple[int, list[list[Word]]]]:
 def _fields(line: str) -> list[list[Word]]:
     fields: list[list[Word]] = []
     joins = False
-    for found in _TOKEN.finditer(line):
-        token = found[0]
+    for match in _TOKEN.finditer(line):
+        token = match[0]
         if token.startswith("#"):
             break
         if token == ",":
@@ -175,7 +175,7 @@ def _parsed_rule(number: int, fields: list[Sequence[Word]]) -> Rule:
         if len(fields[0]) > 1:
             raise ValueError("multiple values specified for host address")
         address = fields.pop(0)[0]
-        if any(address.is_keyword(each) for each in ("all", "samehost", "samenet")):
+        if any(address.is_keyword(word) for word in ("all", "samehost", "samenet")):
             shown = keyword = address.text
         else:
             networks, host_name = _address(address.text, fields)
@@ -185,7 +185,7 @@ def _parsed_rule(number: int, fields: list[Sequence[Word]]) -> Rule:
         raise ValueError("end-of-line before authentication method")
     method = _single(fields.pop(0), "authentication type")
     _check_method(kind, method)
-    options = dict(_option(word.text, kind, method) for each in fields for word in each)
+    options = dict(_option(word.text, kind, method) for part in fields for word in part)
     return Rule(number, kind, databases, users, method, networks, keyword, host_name, options, shown, mask)
 
 
@@ -309,10 +309,10 @@ def _is_own(address: Address) -> bool:
 def _has_name(address: Address, name: str) -> bool:
     """Whether the address has the host's name, and the name that address (hostname_match)."""
     try:
-        found = socket.gethostbyaddr(str(address))[0]
-        if not (found.lower() == name.lower() or (name.startswith(".") and found.lower().endswith(name.lower()))):
+        host = socket.gethostbyaddr(str(address))[0]
+        if not (host.lower() == name.lower() or (name.startswith(".") and host.lower().endswith(name.lower()))):
             return False
-        return str(address) in {each[4][0] for each in socket.getaddrinfo(found, None)}
+        return str(address) in {info[4][0] for info in socket.getaddrinfo(host, None)}
     except OSError:
         return False
 
@@ -352,8 +352,8 @@ def _matches(word: Word, name: str) -> bool:
 
 def maps_to(path: Path, name: str, system_user: str, role: str, is_member: Callable[[str, str], bool]) -> bool:
     """Whether a map lets a user of the operating system, or of a certificate, be a role (check_usermap)."""
-    found = (each for each in read_mappings(path) if isinstance(each, IdentLine) and each.name == name)
-    return any(_maps(each.system, each.role, system_user, role, is_member) for each in found)
+    listed = (line for line in read_mappings(path) if isinstance(line, IdentLine) and line.name == name)
+    return any(_maps(line.system, line.role, system_user, role, is_member) for line in listed)
 
 
 def read_mappings(path: Path) -> list[IdentLine | BadLine]:
@@ -361,7 +361,7 @@ def read_mappings(path: Path) -> list[IdentLine | BadLine]:
 
 
 def _mapping(number: int, fields: Sequence[Sequence[Word]]) -> IdentLine | BadLine:
-    """As parse_ident_line does; what follows the third field is ignored."""
+    """A line of pg_ident.conf (parse_ident_line); what follows the third field is ignored."""
     if len(fields) < 3:
         return BadLine(number, "missing entry at end of line")
     if any(len(field) > 1 for field in fields[:3]):
@@ -380,13 +380,13 @@ def _maps(system: Word, target: Word, system_user: str, role: str, is_member: Ca
     wanted = target
     if not system.quoted and system.text.startswith("/"):
         try:
-            found = re.search(system.text[1:], system_user)
+            match = re.search(system.text[1:], system_user)
         except re.error:
             return False
-        if found is None:
+        if match is None:
             return False
-        if "\\1" in target.text and found.re.groups:
-            wanted = Word(target.text.replace("\\1", found[1] or ""), quoted=True)
+        if "\\1" in target.text and match.re.groups:
+            wanted = Word(target.text.replace("\\1", match[1] or ""), quoted=True)
     elif system.text != system_user:
         return False
     if wanted.is_keyword("all"):

@@ -121,14 +121,14 @@ class HttpServer:
             while not self._ends:
                 self._step()
         finally:
-            for each in list(self._connections.values()):
-                self._close(each)
+            for connection in list(self._connections.values()):
+                self._close(connection)
             self._selector.close()
             os.close(self._wake)
             os.close(self._waker)
 
     def _step(self) -> None:
-        waits = any(each.request for each in self._connections.values())
+        waits = any(connection.request for connection in self._connections.values())
         for key, events in self._selector.select(0.1 if waits else 1.0 if self._connections else None):
             if key.fd == self._listening.fileno():
                 self._accept()
@@ -141,11 +141,11 @@ class HttpServer:
                     self._write(connection)
                 elif connection is not None:
                     self._read(connection)
-        for each in list(self._connections.values()):
-            if each.request:
-                self._try(each, each.request)
-            if time.monotonic() > each.until:
-                self._close(each)
+        for client in list(self._connections.values()):
+            if client.request:
+                self._try(client, client.request)
+            if time.monotonic() > client.until:
+                self._close(client)
 
     def _accept(self) -> None:
         try:
@@ -153,7 +153,7 @@ class HttpServer:
         except OSError:  # it has gone, or no descriptor is left until another ends
             return
         if len(self._connections) >= MOST:
-            self._close(min(self._connections.values(), key=lambda each: (each.request is not None, each.begun)))
+            self._close(min(self._connections.values(), key=lambda client: (client.request is not None, client.begun)))
         accepted.setblocking(False)
         now = time.monotonic()
         known = self._tls is None
@@ -278,10 +278,10 @@ def listen(address: tuple[str, int], what: str) -> socket.socket:
     """Listen at an address and port; `what` is answered there."""
     host, port = address
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        listening = socket.socket(*found[0][:3])
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        listening = socket.socket(*addresses[0][:3])
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(found[0][4])
+        listening.bind(addresses[0][4])
         listening.listen(_BACKLOG)
     except OSError as problem:
         text = f'could not listen for {what} on address "{host}", port {port}: {problem.strerror}'

@@ -160,8 +160,8 @@ class _Asked:
                     return Answer(204)
                 return _json({"namespace": self._shown(namespace), "properties": {}})
             case ["tables"]:
-                found = tables.tables(self._existing(namespace), namespace)
-                return self._page("identifiers", [{"namespace": self._shown(namespace), "name": n} for n in found])
+                names = tables.tables(self._existing(namespace), namespace)
+                return self._page("identifiers", [{"namespace": self._shown(namespace), "name": n} for n in names])
             case ["views"]:
                 self._existing(namespace)
                 return _json({"identifiers": []})
@@ -207,69 +207,73 @@ class _Asked:
         if parent:
             within = self.namespace(parent)
             session = self._existing(within)
-            found = [] if self.warehouse is not None else tables.namespaces(session, within)
+            namespaces = [] if self.warehouse is not None else tables.namespaces(session, within)
         elif self.warehouse is not None:
             top = (self.warehouse,)
             session = self.session(top)
-            found = [each for each in (top, *tables.namespaces(session, top)) if tables.has_namespace(session, each)]
+            namespaces = [
+                namespace
+                for namespace in (top, *tables.namespaces(session, top))
+                if tables.has_namespace(session, namespace)
+            ]
         else:
             may_enter = self.visitor.databases(self.outside)
             role = admit_user(self.outside, self.visitor.user)
             anywhere = self.outside.elsewhere(self.outside.database_oid, role.oid)
-            found = [each for each in tables.namespaces(anywhere) if each[0] in may_enter]
-        return self._page("namespaces", [self._shown(each) for each in found])
+            namespaces = [namespace for namespace in tables.namespaces(anywhere) if namespace[0] in may_enter]
+        return self._page("namespaces", [self._shown(namespace) for namespace in namespaces])
 
-    def _page(self, what: str, found: list[Any]) -> Answer:
+    def _page(self, what: str, listed: list[Any]) -> Answer:
         """A list, or one page of it, if the reader knows pages. A page's token is where it begins."""
         token = self.query.get("pageToken")
         if token is None and "pageSize" not in self.query:
-            return _json({what: found})
+            return _json({what: listed})
         size, begin = _number(self.query.get("pageSize") or str(_PAGE)), _number(token or "0")
         if not size:
             raise Refused(400, "a page has a size of at least 1")
         end = begin + size
-        return _json({what: found[begin:end], "next-page-token": str(end) if end < len(found) else None})
+        return _json({what: listed[begin:end], "next-page-token": str(end) if end < len(listed) else None})
 
     # --- tables ---------------------------------------------------------------------------------------------------
 
     def _found(self, namespace: Namespace, name: str) -> Described:
         """The table. Spark asks for `schema.table`.`snapshots` as one before it reads a table's own metadata: what is
         in no namespace is no table."""
-        found = None
+        described = None
         with suppress(Refused):
-            found = tables.find(self.session(namespace), namespace, name)
-        if found is None:
+            described = tables.find(self.session(namespace), namespace, name)
+        if described is None:
             raise no_table(self._shown(namespace), name)
-        return found
+        return described
 
-    def _table(self, found: Described) -> Answer:
+    def _table(self, table: Described) -> Answer:
         if self.request.method == "HEAD":
             return Answer(204)
         kept = self.query.get("snapshots", "all")
         if kept not in ("all", "refs"):
             raise Refused(400, f'invalid value for parameter "snapshots": "{kept}"')
-        place = place_of(found.session)
-        storage = self._storage(found, place)
-        state = state_of(found)
+        place = place_of(table.session)
+        storage = self._storage(table, place)
+        state = state_of(table)
         tag = f'"{hashlib.sha256(json.dumps([state, kept, storage]).encode()).hexdigest()[:32]}"'
         if _matches(self.request.headers.get("if-none-match", ""), tag):
-            promise(found.session, found.snapshot, int(found.session.settings.value("pgrepl.iceberg_grace")))
+            promise(table.session, table.snapshot, int(table.session.settings.value("pgrepl.iceberg_grace")))
             return Answer(304, headers=(("ETag", tag),))
-        metadata = table_metadata(found, place, state)
+        metadata = table_metadata(table, place, state)
         text = metadata.json if kept == "all" else _only_referenced(metadata.json)
         head = json.dumps({"metadata-location": metadata.location, **storage})
         return Answer(200, f'{head[:-1]}, "metadata": {text}}}', _CONTENT, (("ETag", tag),))
 
-    def _credentials(self, found: Described) -> Answer:
-        return _json({_CREDENTIALS: self._storage(found, place_of(found.session)).get(_CREDENTIALS, [])})
+    def _credentials(self, table: Described) -> Answer:
+        return _json({_CREDENTIALS: self._storage(table, place_of(table.session)).get(_CREDENTIALS, [])})
 
-    def _storage(self, found: Described, place: Place) -> dict[str, Any]:
+    def _storage(self, table: Described, place: Place) -> dict[str, Any]:
         """What the reader is told of the folders with data and with metadata."""
-        folders = sorted({found.session.catalog.data_path, f"{place.location}/"})
-        config = self.routes.storage.config(found.session, folders)
+        folders = sorted({table.session.catalog.data_path, f"{place.location}/"})
+        config = self.routes.storage.config(table.session, folders)
         if "s3.access-key-id" not in config:
             return {"config": config}
-        return {"config": config, _CREDENTIALS: [{"prefix": each, "config": config} for each in folders]}
+        return {"config": config, _CREDENTIALS: [{"prefix": folder, "config": config} for folder in folders]}
 
 
 def _config(visitor: Visitor, outside: Session, query: dict[str, str]) -> Answer:
@@ -308,12 +312,12 @@ def _parts(path: str) -> list[str]:
 
 def _query(request: Request) -> dict[str, str]:
     try:
-        found = parse_qs(request.query, keep_blank_values=True, errors="strict", max_num_fields=32)
+        parameters = parse_qs(request.query, keep_blank_values=True, errors="strict", max_num_fields=32)
     except ValueError:
         raise Refused(400, "the query is malformed") from None
-    if any("\0" in value for values in found.values() for value in values):
+    if any("\0" in value for values in parameters.values() for value in values):
         raise Refused(400, "the query is malformed")
-    return {name: values[0] for name, values in found.items()}
+    return {name: values[0] for name, values in parameters.items()}
 
 
 def _number(text: str) -> int:
@@ -323,15 +327,15 @@ def _number(text: str) -> int:
 
 
 def _matches(header: str, tag: str) -> bool:
-    return tag in [each.strip().removeprefix("W/") for each in header.split(",")]
+    return tag in [given.strip().removeprefix("W/") for given in header.split(",")]
 
 
 def _only_referenced(text: str) -> str:
     """The metadata without snapshots that no branch and no tag names."""
-    found = json.loads(text)
-    named = {each["snapshot-id"] for each in found.get("refs", {}).values()}
-    found["snapshots"] = [each for each in found.get("snapshots", []) if each["snapshot-id"] in named]
-    return json.dumps(found)
+    metadata = json.loads(text)
+    named = {ref["snapshot-id"] for ref in metadata.get("refs", {}).values()}
+    metadata["snapshots"] = [snapshot for snapshot in metadata.get("snapshots", []) if snapshot["snapshot-id"] in named]
+    return json.dumps(metadata)
 
 
 def _json(value: Any, status: int = 200, headers: Sequence[tuple[str, str]] = ()) -> Answer:
@@ -401,7 +405,7 @@ class Desk:
     def respond(self, request: Request) -> Answer | None:
         future = self._asked.get(request)
         if future is None:
-            if sum(not each.done() for each in self._asked.values()) >= _MOST_WAITING:
+            if sum(not other.done() for other in self._asked.values()) >= _MOST_WAITING:
                 return self._routes.complaint(503, "the server has too much to do")
             future = self._asked[request] = self._threads.submit(self._answer, request)
             future.add_done_callback(lambda _: self.on_done())

@@ -61,34 +61,34 @@ class Storage:
     def config(self, session: Session, folders: Sequence[str]) -> dict[str, str]:
         """The properties by which a reader of Iceberg reads these folders."""
         way = session.settings.get("pgrepl.iceberg_storage")
-        in_store = [each for each in folders if storage.scheme_of(each) in _S3]
+        in_store = [folder for folder in folders if storage.scheme_of(folder) in _S3]
         if way == "none" or not in_store:
             return {}
-        found = _location()
+        properties = _location()
         if way == "credentials":
-            found |= _properties(*_own())
+            properties |= _properties(*_own())
         elif way == "sts":
             role = session.settings.get("pgrepl.iceberg_storage_role")
-            found |= self._of_sts(role, found["s3.region"], in_store)
-        return found
+            properties |= self._of_sts(role, properties["s3.region"], in_store)
+        return properties
 
     def _of_sts(self, role: str, region: str, folders: Sequence[str]) -> dict[str, str]:
         key = (role, region, *folders)
         with self._lock:
-            until, found = self._given.get(key, (0.0, {}))
+            until, properties = self._given.get(key, (0.0, {}))
             if time.monotonic() > until:
-                found = _properties(*assume_role(role, region, _reading(folders)))
-                self._given[key] = time.monotonic() + _SECONDS / 2, found
-        return found
+                properties = _properties(*assume_role(role, region, _reading(folders)))
+                self._given[key] = time.monotonic() + _SECONDS / 2, properties
+        return properties
 
 
 def _location() -> dict[str, str]:
     endpoint, region = storage.s3_endpoint(), storage.s3_region() or "us-east-1"
-    found = {"s3.region": region, "client.region": region}
+    location = {"s3.region": region, "client.region": region}
     if endpoint is not None:
         whole = endpoint if "://" in endpoint else f"https://{endpoint}"
-        found |= {"s3.endpoint": whole, "s3.path-style-access": "true"}
-    return found
+        location |= {"s3.endpoint": whole, "s3.path-style-access": "true"}
+    return location
 
 
 def _own() -> tuple[str, str, str]:
@@ -100,19 +100,19 @@ def _own() -> tuple[str, str, str]:
 
 
 def _properties(key: str, secret: str, token: str) -> dict[str, str]:
-    found = {"s3.access-key-id": key, "s3.secret-access-key": secret}
-    return {**found, "s3.session-token": token} if token else found
+    properties = {"s3.access-key-id": key, "s3.secret-access-key": secret}
+    return {**properties, "s3.session-token": token} if token else properties
 
 
 def _reading(folders: Sequence[str]) -> str:
     """A policy that allows no more than to read what is in the folders."""
     inside = [folder.partition("://")[2].rstrip("/") for folder in folders]
     statements = [
-        {"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": [f"arn:aws:s3:::{each}/*" for each in inside]},
+        {"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": [f"arn:aws:s3:::{path}/*" for path in inside]},
         {
             "Effect": "Allow",
             "Action": ["s3:ListBucket", "s3:GetBucketLocation"],
-            "Resource": sorted({f"arn:aws:s3:::{each.partition('/')[0]}" for each in inside}),
+            "Resource": sorted({f"arn:aws:s3:::{path.partition('/')[0]}" for path in inside}),
         },
     ]
     return json.dumps({"Version": "2012-10-17", "Statement": statements})
@@ -133,8 +133,8 @@ def assume_role(role: str, region: str, policy: str) -> tuple[str, str, str]:
     request = urllib.request.Request(f"{url.rstrip('/')}/", body, _signed(url, region, body), method="POST")
     try:
         with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
-            found = ElementTree.fromstring(answer.read())
-        texts = [found.findtext(f".//{{*}}{name}") for name in ("AccessKeyId", "SecretAccessKey", "SessionToken")]
+            document = ElementTree.fromstring(answer.read())
+        texts = [document.findtext(f".//{{*}}{name}") for name in ("AccessKeyId", "SecretAccessKey", "SessionToken")]
     except urllib.error.HTTPError as refused:
         raise PgError("58030", f"STS has given no credentials: HTTP status {refused.code}") from None
     except (OSError, ElementTree.ParseError) as problem:
@@ -215,17 +215,17 @@ class Visitor:
 
     def databases(self, outside: Session) -> list[str]:
         """The databases that the visitor may enter; an error if there is none."""
-        found = []
+        names = []
         problem: Exception | None = None
         for name in _databases(outside):
             try:
                 self.admit(outside, name)
-                found.append(name)
+                names.append(name)
             except (PgError, Unauthorized) as error:
                 problem = error if problem is None or isinstance(error, Unauthorized) else problem
-        if not found and problem is not None:
+        if not names and problem is not None:
             raise problem
-        return found
+        return names
 
     def rules(self, outside: Session) -> Iterator[hba.Rule]:
         """The rules by which the visitor may enter databases."""
@@ -352,10 +352,10 @@ def _mock() -> str:
 
 def _form(body: bytes) -> dict[str, str]:
     try:
-        found = parse_qs(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=32)
+        fields = parse_qs(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=32)
     except ValueError:
         raise BadGrant("invalid_request", "the body is no form") from None
-    return {name: values[0] for name, values in found.items()}
+    return {name: values[0] for name, values in fields.items()}
 
 
 def _basic(header: str) -> tuple[str, str] | None:

@@ -63,11 +63,11 @@ def _for_each(formats: Sequence[int], count: int) -> Sequence[int]:
 
 def each_format(formats: Sequence[int], count: int) -> Sequence[int]:
     """The format of each column: 0 text, 1 binary."""
-    found = _for_each(formats, count)
-    wrong = next((form for form in found if form not in (0, 1)), None)
+    column_formats = _for_each(formats, count)
+    wrong = next((form for form in column_formats if form not in (0, 1)), None)
     if wrong is not None:
         raise PgError("22023", f"unsupported format code: {wrong}")
-    return found
+    return column_formats
 
 
 class RowEncoder:
@@ -162,10 +162,10 @@ def text_of(client: Decoder, value: bytes, typoid: int, form: int, style: TextSt
     if receive is None:
         raise PgError("42883", f"no binary input function available for type {format_type(typoid)}")
     message = BinaryMessage(value)
-    found = receive(message, -1, style)
+    received = receive(message, -1, style)
     if not message.is_read:
         raise PgError("22P03", f"incorrect binary data format in {where}")
-    return writer(typoid)(found, style)
+    return writer(typoid)(received, style)
 
 
 # --- reports ----------------------------------------------------------------------------------------------------------
@@ -269,8 +269,8 @@ def source_of(error: PgError) -> Source:
     while step is not None:
         places.append((step.tb_frame.f_code, step.tb_lineno))
         step = step.tb_next
-    found = _nearest(places[::-1]) if places else source_of_report(error.report)
-    return found._replace(routine=_known(error.report, found.file) or found.routine)
+    source = _nearest(places[::-1]) if places else source_of_report(error.report)
+    return source._replace(routine=_known(error.report, source.file) or source.routine)
 
 
 def source_of_report(report: Report) -> Source:
@@ -287,7 +287,8 @@ def source_of_report(report: Report) -> Source:
 def _nearest(places: list[tuple[CodeType, int]]) -> Source:
     """The first of the places, outwards, with the name of the function: of what is nameless that around it."""
     code, line = places[0]
-    named = (each.co_name for each, _ in places if each.co_name.isidentifier() and each.co_name != "_")
+    names = (place[0].co_name for place in places)
+    named = (name for name in names if name.isidentifier() and name != "_")
     return Source(os.path.relpath(code.co_filename, _PACKAGE), line, next(named, code.co_name))
 
 

@@ -172,9 +172,9 @@ def _subscriptions(session: Session) -> list[Family]:
         enabled.add(int(row.subenabled), **names)
         working.add(int(lease.holder(session, row.oid) is not None), **names)
         failing.add(int(bool(state.stored_errors(session, row.oid))), **names)
-        found = Counter(current for current, _ in state.table_states(session, row.oid).values())
+        states = Counter(current for current, _ in state.table_states(session, row.oid).values())
         for letter, name in TABLE_STATES.items():
-            in_state.add(found[letter], **names, state=name)
+            in_state.add(states[letter], **names, state=name)
         known = counted.get((row.subdbid, str(row.oid)), {})
         for name, family in counters.items():
             family.add(known.get(name, 0), **names)
@@ -226,7 +226,7 @@ def _sum(counted: Iterable[Mapping[str, Any]], name: str) -> int:
 def _lake(session: Session) -> list[Family]:
     files = Family("pgrepl_lake_files", "Files of tables as they are now.")
     size = Family("pgrepl_lake_file_bytes", "Bytes in files of tables as they are now.")
-    found = Family("pgrepl_lake_rows", "Rows of all tables; dead ones are deleted and still in files.")
+    kept_rows = Family("pgrepl_lake_rows", "Rows of all tables; dead ones are deleted and still in files.")
     snapshots = Family("pgrepl_lake_snapshots", "Snapshots that are kept.")
     present = present_files(session)
     for kind, (count, total) in (("data", present.data), ("delete", present.delete)):
@@ -234,9 +234,9 @@ def _lake(session: Session) -> list[Family]:
         size.add(total, kind=kind)
     snapshots.add(present.snapshots)
     counts = row_counts(session).values()
-    found.add(sum(each.live for each in counts), state="live")
-    found.add(sum(each.dead for each in counts), state="dead")
-    return [files, size, found, snapshots]
+    kept_rows.add(sum(table.live for table in counts), state="live")
+    kept_rows.add(sum(table.dead for table in counts), state="dead")
+    return [files, size, kept_rows, snapshots]
 
 
 def of_publishers(statuses: Iterable[Status]) -> list[Family]:
@@ -293,13 +293,13 @@ class _Retained:
             self._size, self._seconds, self._left, self._status, self._transaction, self._spilled, self._warnings,
         ]  # fmt: skip
 
-    def add(self, found: Retained, warnings: int, names: Mapping[str, str]) -> None:
-        oldest = 0.0 if found.transaction is None else round(found.transaction.seconds, 3)
-        self._size.add(found.size, **names)
-        self._seconds.add(None if found.seconds is None else round(found.seconds, 3), **names)
-        self._left.add(found.left, **names)
+    def add(self, retained: Retained, warnings: int, names: Mapping[str, str]) -> None:
+        oldest = 0.0 if retained.transaction is None else round(retained.transaction.seconds, 3)
+        self._size.add(retained.size, **names)
+        self._seconds.add(None if retained.seconds is None else round(retained.seconds, 3), **names)
+        self._left.add(retained.left, **names)
         for status in ("reserved", "extended", "unreserved", LOST):
-            self._status.add(int(found.status == status), **names, wal_status=status)
-        self._transaction.add(oldest if found.sees_all or found.transaction is not None else None, **names)
-        self._spilled.add(found.spilled, **names)
+            self._status.add(int(retained.status == status), **names, wal_status=status)
+        self._transaction.add(oldest if retained.sees_all or retained.transaction is not None else None, **names)
+        self._spilled.add(retained.spilled, **names)
         self._warnings.add(warnings, **names)

@@ -110,32 +110,31 @@ class Answers:
     def respond(self, request: Request) -> Answer | None:
         if request.path not in ("/", "/metrics"):
             return respond_at_once(self._state, request.path)
-        fresh = [each.is_fresh(request.asked) for each in self._collectors]
+        fresh = [collector.is_fresh(request.asked) for collector in self._collectors]
         if not all(fresh) and time.monotonic() < request.asked + PATIENCE:
             return None
         if request.path == "/":
             return self._page(request)
         families = [*self._of_processes(), *self._of_collectors()]
-        return Answer(
-            200, text([*families, *(each for found in self._collectors for each in found.families)]), CONTENT_TYPE
-        )
+        families += [family for collector in self._collectors for family in collector.families]
+        return Answer(200, text(families), CONTENT_TYPE)
 
     def _of_collectors(self) -> list[Family]:
         collected = Family("pgrepl_collected_timestamp_seconds", "When these numbers were collected.")
         failures = Family("pgrepl_collect_failures_total", "Attempts to collect numbers that have failed.")
-        for each in self._collectors:
-            collected.add(None if each.collected is None else round(each.collected, 3), part=each.part)
-            failures.add(each.failures, part=each.part)
+        for collector in self._collectors:
+            collected.add(None if collector.collected is None else round(collector.collected, 3), part=collector.part)
+            failures.add(collector.failures, part=collector.part)
         return [collected, failures]
 
 
 def respond_at_once(state: ServerState, path: str) -> Answer:
     """An answer that needs no numbers; there are none while the server starts."""
-    found = state.get()
+    name = state.get()
     if path == "/healthz":
-        return Answer(200, "ok\n") if found == RUNNING else Answer(503, f"{found}\n")
+        return Answer(200, "ok\n") if name == RUNNING else Answer(503, f"{name}\n")
     if path in ("/", "/metrics"):
-        return Answer(503, f"{found}\n")
+        return Answer(503, f"{name}\n")
     return Answer(404, "there are /, /metrics and /healthz\n")
 
 
@@ -186,9 +185,9 @@ def monitoring_process(
         )
         server = HttpServer(listening, answers.respond, tls=tls)
         desk.serve(server)
-        for each in collectors:
-            each.on_done = server.wake
-            each.start()
+        for collector in collectors:
+            collector.on_done = server.wake
+            collector.start()
         activity.show_process(place, "pgrepl monitor")
         server.run()
         overview_history.keep(watched.spark_file, None)

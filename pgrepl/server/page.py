@@ -42,10 +42,10 @@ class Watched:
         """Gather an overview; the families of metrics for which publishers are asked, too, are in it."""
         facts = spark.facts()
         overview_history.keep(self.spark_file, facts)
-        found = replace(overview(session), spark=facts)
-        self.history.note(found)
-        self.found = found
-        return of_publishers(each.status for each in found.subscriptions)
+        seen = replace(overview(session), spark=facts)
+        self.history.note(seen)
+        self.found = seen
+        return of_publishers(subscription.status for subscription in seen.subscriptions)
 
 
 @dataclass(frozen=True)

@@ -191,10 +191,10 @@ class Postmaster:
     def _listen_at(self, address: str, port: int) -> None:
         host = None if address == "*" else address
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         except OSError as problem:
             raise _fatal(f'could not translate host name "{address}" to address: {problem.strerror}') from None
-        for family, kind, protocol, _, where in found:
+        for family, kind, protocol, _, where in addresses:
             listening = socket.socket(family, kind, protocol)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
@@ -257,9 +257,9 @@ class Postmaster:
             with suppress(BlockingIOError):
                 for byte in os.read(self._wake, 4096):
                     self._signalled(byte)
-            for each in ready:
-                if isinstance(each, socket.socket):
-                    self._accept(each)
+            for source in ready:
+                if isinstance(source, socket.socket):
+                    self._accept(source)
 
     def _note(self, _signal: int, _frame: FrameType | None) -> None:
         """The number of the signal comes through the wakeup descriptor."""
@@ -287,17 +287,17 @@ class Postmaster:
         notify("STOPPING=1")
         self.log.log(f"received {how} shutdown request")
         if how != "smart":
-            for each in self._listening:
-                each.close()
+            for listening in self._listening:
+                listening.close()
 
     def _tell_to_end(self) -> None:
         """Tell processes to end, again and again: a signal may come when one is not ready for it. What others need ends
         after them: the server's own processes after the clients, for which a smart shutdown waits; then walsenders,
         which have all that was committed to send; last what all work with (PostmasterStateMachine)."""
-        own = {each.pid: each for each in self.own if each.pid}  # 0 would be the whole process group
+        own = {process.pid: process for process in self.own if process.pid}  # 0 would be the whole process group
         senders = self._walsenders()
         clients = self._children.keys() - own.keys() - senders
-        workers = {pid for pid, each in own.items() if not each.lasts}
+        workers = {pid for pid, process in own.items() if not process.lasts}
         if self._stopping == "fast":
             self._send(signal.SIGTERM, clients | workers)
         if any(not self._children[pid].only_refuses for pid in clients):
@@ -312,7 +312,9 @@ class Postmaster:
     def _walsenders(self) -> set[int]:
         table = activity.table()
         assert table is not None
-        return {each["pid"] for each in table.entries() if each["backend_type"] == "walsender"} & self._children.keys()
+        return {
+            entry["pid"] for entry in table.entries() if entry["backend_type"] == "walsender"
+        } & self._children.keys()
 
     def _send(self, number: signal.Signals, pids: Iterable[int]) -> None:
         for pid in list(pids):
@@ -448,8 +450,8 @@ class Postmaster:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             signal.signal(signal.SIGQUIT, lambda *_: os._exit(2))
             end_with_parent(parent, signal.SIGQUIT)
-            for each in [*self._listening, *(own.socket for own in self.own if own.socket and own is not its)]:
-                each.close()
+            for inherited in [*self._listening, *(own.socket for own in self.own if own.socket and own is not its)]:
+                inherited.close()
             self._forget_spare()
             os.close(self._wake)
             os.close(self._waker)

@@ -79,7 +79,7 @@ class SessionLog:
         statements = self._parsed(text)
         if statements is None:  # its error is what is logged
             return
-        if wanted.statements == _ALL or any(self._rank(each) <= wanted.statements for each in statements):
+        if wanted.statements == _ALL or any(self._rank(statement) <= wanted.statements for statement in statements):
             self._log.log(f"statement: {_shown(text)}", detail=self._prepared(statements))
             self._is_logged = True
 
@@ -114,10 +114,10 @@ class SessionLog:
 
     def _read_wanted(self) -> _Wanted | None:
         value = self._session.settings.value
-        found = _Wanted(
+        wanted = _Wanted(
             _RANKS[str(value("log_statement"))], bool(value("log_duration")), int(value("log_min_duration_statement"))
         )
-        return None if found == (_NONE, False, -1) else found
+        return None if wanted == (_NONE, False, -1) else wanted
 
     def _ends(self, tell: Callable[[], tuple[str, str | None]]) -> None:
         """A message ends: its duration, and if it was slow and is not logged yet what it was (check_log_duration)."""
@@ -161,10 +161,10 @@ class SessionLog:
 
     def _prepared(self, statements: Sequence[Statement]) -> str | None:
         """The statement that EXECUTE runs (errdetail_execute)."""
-        for each in statements:
-            if type(each).__name__ == "ExecuteStmt":
-                found = self._session.prepared.get(each.name)  # type: ignore[attr-defined]
-                return None if found is None else f"prepare: {_shown(found.text)}"
+        for statement in statements:
+            if type(statement).__name__ == "ExecuteStmt":
+                prepared = self._session.prepared.get(statement.name)  # type: ignore[attr-defined]
+                return None if prepared is None else f"prepare: {_shown(prepared.text)}"
         return None
 
     def _parameters(self, parameters: Sequence[Parameter]) -> str | None:

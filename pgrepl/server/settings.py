@@ -61,7 +61,7 @@ def server_settings(session: Session, folder: Path, given: Mapping[str, str]) ->
     def path(text: str) -> Path:
         return folder / text
 
-    folders = [path(each) for each in _words(str(value("unix_socket_directories")))]
+    folders = [path(name) for name in _words(str(value("unix_socket_directories")))]
     return ServerSettings(
         folder,
         given,
@@ -117,8 +117,8 @@ owner           /^(.*)$                 \\1
 
 def make_access_files(settings: ServerSettings, owner: str) -> None:
     """Write pg_hba.conf and pg_ident.conf beside a catalog that has none, as initdb does."""
-    made = ((settings.hba_file, _HBA), (settings.ident_file, _IDENT.replace("{owner}", owner)))
-    for path, text in made:
+    files = ((settings.hba_file, _HBA), (settings.ident_file, _IDENT.replace("{owner}", owner)))
+    for path, text in files:
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -184,6 +184,6 @@ def _own_memory() -> Iterator[tuple[int, int]]:
         words = line.split()
         if not words[0].endswith(":"):
             is_own = words[1] == "rw-p" and words[5:] in ([], ["[heap]"])
-            begin, end = (int(each, 16) for each in words[0].split("-")) if is_own else (0, 0)
+            begin, end = (int(address, 16) for address in words[0].split("-")) if is_own else (0, 0)
         elif words[0] == "Rss:" and int(words[1]) << 10 > (end - begin) * _FULL:
             yield begin, end

@@ -121,15 +121,15 @@ def _parameters(channel: Channel, code: int, data: bytes) -> StartupPacket:
 
 def _pairs(data: bytes) -> dict[str, str]:
     body = Body(data)
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     try:
         while name := body.string():
-            found[name.decode()] = body.string().decode()
+            pairs[name.decode()] = body.string().decode()
     except (PgError, UnicodeDecodeError):
         raise _bad_layout() from None
     if body.left:
         raise _bad_layout()
-    return found
+    return pairs
 
 
 def _bad_layout() -> PgError:
@@ -179,15 +179,15 @@ def _no_passphrase() -> str:
 def _check_key(key: Path) -> None:
     """Raise unless the key belongs to its user alone (check_ssl_key_file_permissions)."""
     try:
-        found = os.stat(key)
+        status = os.stat(key)
     except OSError as problem:
         raise PgError("F0000", f'could not access private key file "{key}": {problem.strerror}') from None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise PgError("F0000", f'private key file "{key}" is not a regular file')
-    if found.st_uid not in (os.geteuid(), 0):
+    if status.st_uid not in (os.geteuid(), 0):
         raise PgError("F0000", f'private key file "{key}" must be owned by the database user or root')
-    refused = 0o077 if found.st_uid == os.geteuid() else 0o037
-    if found.st_mode & refused:
+    refused = 0o077 if status.st_uid == os.geteuid() else 0o037
+    if status.st_mode & refused:
         raise PgError(
             "F0000",
             f'private key file "{key}" has group or world access',

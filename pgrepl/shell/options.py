@@ -177,19 +177,19 @@ def _read(path: Path) -> dict[str, Any]:
         import tomli as tomllib
 
     try:
-        found: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+        content: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
     except OSError as problem:
         raise BadConfigFile(f'could not read configuration file "{path}": {problem.strerror}') from problem
     except ValueError as problem:  # of TOML, or of UTF-8
         raise BadConfigFile(f'invalid configuration file "{path}": {problem}') from problem
-    return found
+    return content
 
 
-def _variables(path: Path, found: dict[str, Any]) -> dict[str, str]:
+def _variables(path: Path, content: dict[str, Any]) -> dict[str, str]:
     variables: dict[str, str] = {}
-    spark, settings = _section(path, found, "spark"), _section(path, found, "settings")
+    spark, settings = _section(path, content, "spark"), _section(path, content, "settings")
     conf = _section(path, spark, "conf")
-    for section, words in ((found, _WORDS), (spark, _SPARK_WORDS)):
+    for section, words in ((content, _WORDS), (spark, _SPARK_WORDS)):
         for word, value in section.items():
             if word not in words:
                 raise BadConfigFile(f'invalid configuration file "{path}": it has no parameter "{word}"')
@@ -202,12 +202,12 @@ def _variables(path: Path, found: dict[str, Any]) -> dict[str, str]:
         variables["PGREPL_CONF"] = shlex.join([f"{name}={_text(path, name, value)}" for name, value in conf.items()])
     if settings:
         given = [f"{name}={_text(path, name, value)}" for name, value in settings.items()]
-        variables["PGOPTIONS"] = " ".join(["-c " + _protected(each) for each in given])
+        variables["PGOPTIONS"] = " ".join(["-c " + _protected(option) for option in given])
     return variables
 
 
-def _section(path: Path, found: dict[str, Any], name: str) -> dict[str, Any]:
-    section = found.pop(name, {})
+def _section(path: Path, content: dict[str, Any], name: str) -> dict[str, Any]:
+    section = content.pop(name, {})
     if not isinstance(section, dict):
         raise BadConfigFile(f'invalid configuration file "{path}": "{name}" is no table')
     return section

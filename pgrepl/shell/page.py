@@ -58,14 +58,14 @@ def policy(*, is_served: bool) -> str:
     return "; ".join(rules)
 
 
-def page(found: Overview, history: History, *, is_served: bool) -> str:
+def page(overview: Overview, history: History, *, is_served: bool) -> str:
     """The HTML file. One that is served fetches itself again; a file says when it was written."""
     again = '<noscript><meta http-equiv="refresh" content="30"></noscript>' if is_served else ""
     rule = (
         "" if is_served else f'<meta http-equiv="Content-Security-Policy" content="{escaped(policy(is_served=False))}">'
     )
     script = f"<script>{_data('page.js')}</script>" if is_served else ""
-    sections = list(_sections(found, history))
+    sections = list(_sections(overview, history))
     links = "".join(f'<li><a href="#{name}">{escaped(title)}</a></li>' for name, title, _ in sections)
     content = "".join(
         f'<section aria-labelledby="{name}"><h2 id="{name}">{escaped(title)}</h2>{text}</section>'
@@ -75,56 +75,59 @@ def page(found: Overview, history: History, *, is_served: bool) -> str:
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">{rule}'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="referrer" content="no-referrer"><link rel="icon" href="data:,">{again}'
-        f"<title>{escaped(_headline(found))} · pgrepl</title><style>{_data('page.css')}</style></head>\n"
-        f'<body><a class="skip" href="#main">To the content</a><header><h1>pgrepl</h1>{_summary(found, is_served)}'
+        f"<title>{escaped(_headline(overview))} · pgrepl</title><style>{_data('page.css')}</style></head>\n"
+        f'<body><a class="skip" href="#main">To the content</a><header><h1>pgrepl</h1>{_summary(overview, is_served)}'
         f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n<main id="main" tabindex="-1">{content}</main>\n'
         f"<footer>pgrepl {__version__}</footer>{script}</body></html>\n"
     )
 
 
-def _headline(found: Overview) -> str:
+def _headline(overview: Overview) -> str:
     """How subscriptions stand, the worst first."""
-    states = [state_of(each) for each in found.subscriptions]
+    states = [state_of(subscription) for subscription in overview.subscriptions]
     told = [f"{states.count(state)} {word}" for state, word in STATES.items() if state in states]
     return ", ".join(told) or "no subscription"
 
 
-def _summary(found: Overview, is_served: bool) -> str:
+def _summary(overview: Overview, is_served: bool) -> str:
     counted = [
-        many(len(found.databases), "database"), many(sum(len(each.tables) for each in found.databases), "table"),
-        many(len(found.subscriptions), "subscription"),
+        many(len(overview.databases), "database"),
+        many(sum(len(database.tables) for database in overview.databases), "table"),
+        many(len(overview.subscriptions), "subscription"),
     ]  # fmt: skip
-    when = ("as of " if is_served else "written at ") + moment(found.at)
+    when = ("as of " if is_served else "written at ") + moment(overview.at)
     return (
-        f'<div id="summary"><p>{escaped(", ".join(counted))}: <strong>{escaped(_headline(found))}</strong></p>'
+        f'<div id="summary"><p>{escaped(", ".join(counted))}: <strong>{escaped(_headline(overview))}</strong></p>'
         f'<p><time id="at" data-when="{escaped(when)}">{escaped(when)}</time></p></div>'
     )
 
 
-def _sections(found: Overview, history: History) -> Iterator[tuple[str, str, str]]:
+def _sections(overview: Overview, history: History) -> Iterator[tuple[str, str, str]]:
     """Each with the name and the title of its heading."""
     wrong = [
-        _problem(each, told) for each in found.subscriptions if (told := list(problems(each.status, with_kept=False)))
+        _problem(subscription, told)
+        for subscription in overview.subscriptions
+        if (told := list(problems(subscription.status, with_kept=False)))
     ]
     if wrong:
         yield "problems", "What to do", "".join(wrong)
-    drawn = graph(found, lambda database, name: history.rate(database, name, found.at))
+    drawn = graph(overview, lambda database, name: history.rate(database, name, overview.at))
     if drawn:
-        states = sorted({state_of(each) for each in found.subscriptions}, key=list(STATES).index)
+        states = sorted({state_of(subscription) for subscription in overview.subscriptions}, key=list(STATES).index)
         key = "".join(f'<li><span class="badge s-{state}">{STATES[state]}</span></li>' for state in states)
         keys = f'<ul class="key" aria-label="Colours of arrows">{key}</ul>' if key else ""
         yield "flow", "Where changes go", _scroll("flow-scroll", "Graph of databases and subscriptions", drawn) + keys
-    if found.subscriptions:
+    if overview.subscriptions:
         cards = [
-            _subscription(each, history, found.at, number, unfolded=len(found.subscriptions) <= _UNFOLDED)
-            for number, each in enumerate(found.subscriptions)
+            _subscription(subscription, history, overview.at, number, unfolded=len(overview.subscriptions) <= _UNFOLDED)
+            for number, subscription in enumerate(overview.subscriptions)
         ]
         yield "subscriptions", "Subscriptions", "".join(cards)
-    if found.slots:
-        yield "slots", "What is kept for subscribers", _slots(found.slots)
-    if found.spark is not None:
-        yield "spark", "Spark", _spark(found.spark)
-    yield "tables", "Tables, files and upkeep", _databases(found, history)
+    if overview.slots:
+        yield "slots", "What is kept for subscribers", _slots(overview.slots)
+    if overview.spark is not None:
+        yield "spark", "Spark", _spark(overview.spark)
+    yield "tables", "Tables, files and upkeep", _databases(overview, history)
 
 
 def _scroll(name: str, label: str, content: str) -> str:
@@ -150,7 +153,7 @@ def _table(
     return _scroll(name, caption, shown)
 
 
-def _problem(found: SubscriptionFacts, told: Sequence[Sequence[Line]]) -> str:
+def _problem(subscription: SubscriptionFacts, told: Sequence[Sequence[Line]]) -> str:
     parts = []
     for is_statement, group in groupby(chain.from_iterable(told), key=lambda line: line.is_statement):
         if is_statement:
@@ -159,9 +162,9 @@ def _problem(found: SubscriptionFacts, told: Sequence[Sequence[Line]]) -> str:
             for line in group:
                 kind = ' class="said"' if line.indent else ""
                 parts += [f"<p{kind}>{escaped(text)}</p>" for text in line.text.splitlines()]
-    state = state_of(found)
+    name, state = subscription.status.name, state_of(subscription)
     return (
-        f'<article class="card wrong"><h3>{named(found.status.name)} <span class="badge s-{state}">{STATES[state]}'
+        f'<article class="card wrong"><h3>{named(name)} <span class="badge s-{state}">{STATES[state]}'
         f"</span></h3>{''.join(parts)}</article>"
     )
 
@@ -169,10 +172,12 @@ def _problem(found: SubscriptionFacts, told: Sequence[Sequence[Line]]) -> str:
 # --- subscriptions ----------------------------------------------------------------------------------------------------
 
 
-def _subscription(found: SubscriptionFacts, history: History, now: float, number: int, *, unfolded: bool) -> str:
-    status, state = found.status, state_of(found)
-    facts = "".join(f"<div><dt>{term}</dt><dd>{text}</dd></div>" for term, text in _facts(found, history, now) if text)
-    curves = _curves(status, history, now) if found.is_whole else ""
+def _subscription(subscription: SubscriptionFacts, history: History, now: float, number: int, *, unfolded: bool) -> str:
+    status, state = subscription.status, state_of(subscription)
+    facts = "".join(
+        f"<div><dt>{term}</dt><dd>{text}</dd></div>" for term, text in _facts(subscription, history, now) if text
+    )
+    curves = _curves(status, history, now) if subscription.is_whole else ""
     more = ""
     if curves:
         is_open = " open" if unfolded else ""
@@ -187,26 +192,26 @@ def _subscription(found: SubscriptionFacts, history: History, now: float, number
     )
 
 
-def _facts(found: SubscriptionFacts, history: History, now: float) -> Iterator[tuple[str, str]]:
-    status = found.status
+def _facts(subscription: SubscriptionFacts, history: History, now: float) -> Iterator[tuple[str, str]]:
+    status = subscription.status
     yield "Publisher", named(status.publisher) if status.publisher else ""
     yield "Publications", ", ".join(map(named, status.publications))
     yield "Worker", "" if status.pid is None else f"process {status.pid}"
     yield "Tables", escaped(_table_states(status))
-    if not found.is_whole:
+    if not subscription.is_whole:
         return
     yield "Applied", escaped(applied_text(status).replace("\n", " "))
     yield "Behind", escaped(behind_text(status).replace("\n", ", ")) or ("unknown" if status.slot else "")
     rate = history.rate(status.database, status.name, now)
     yield "Rate", "" if rate is None else f"{amount(rate)} rows/s"
-    yield "Rows applied", amount(found.changes)
+    yield "Rows applied", amount(subscription.changes)
     kept = status.retained
     if kept is not None and kept.snapshots is not None:
         yield "Kept at the publisher", escaped(f"{size(kept.size)} of files, {many(kept.snapshots, 'snapshot')}")
     elif kept is not None:
         yield "Kept at the publisher", escaped(wal_text(kept))
     yield "Errors", escaped(f"{status.apply_errors} applying, {status.sync_errors} copying")
-    yield "Conflicts", amount(found.conflicts)
+    yield "Conflicts", amount(subscription.conflicts)
 
 
 def _table_states(status: Status) -> str:
@@ -265,7 +270,7 @@ def _drawn(
 # --- slots, tables ----------------------------------------------------------------------------------------------------
 
 
-def _slots(found: Sequence[SlotFacts]) -> str:
+def _slots(slots: Sequence[SlotFacts]) -> str:
     def line(slot: SlotFacts) -> tuple[str, ...]:
         state = "lost" if slot.is_lost else "active" if slot.is_active else "waits"
         return (
@@ -274,20 +279,20 @@ def _slots(found: Sequence[SlotFacts]) -> str:
         )  # fmt: skip
 
     heads = ("Slot", "Database", "State", "Rows behind", "Time behind", "Snapshots kept", "Files kept")
-    return _table("slots-table", "Replication slots of this catalog", heads, map(line, found), (3, 4, 5, 6))
+    return _table("slots-table", "Replication slots of this catalog", heads, map(line, slots), (3, 4, 5, 6))
 
 
-def _spark(found: SparkFacts) -> str:
+def _spark(spark: SparkFacts) -> str:
     """The running jobs, and the way to Spark's own page."""
-    if found.is_remote:
+    if spark.is_remote:
         return "<p>Spark is behind a Spark Connect server, whose page shows its jobs.</p>"
-    if not found.is_up:
+    if not spark.is_up:
         return f"<p>Spark does not run: no statement has needed it lately.</p>{_UI_IS_OFF}"
     more = _UI_IS_OFF
-    if found.ui is not None and found.ui.startswith(("http://", "https://")):
-        link = f'<a href="{escaped(found.ui)}" rel="noreferrer">Spark\'s UI</a>'
+    if spark.ui is not None and spark.ui.startswith(("http://", "https://")):
+        link = f'<a href="{escaped(spark.ui)}" rel="noreferrer">Spark\'s UI</a>'
         more = f"<p>{link} has stages, plans and executors.</p>"
-    if not found.jobs:
+    if not spark.jobs:
         return f"<p>No job runs.</p>{more}"
 
     def line(job: SparkJob) -> tuple[str, ...]:
@@ -300,28 +305,28 @@ def _spark(found: SparkFacts) -> str:
         )  # fmt: skip
 
     heads = ("Job", "For", "Progress", "Tasks done", "Running", "Since")
-    return _table("spark-jobs", "Running jobs of Spark", heads, map(line, found.jobs), (3, 4, 5)) + more
+    return _table("spark-jobs", "Running jobs of Spark", heads, map(line, spark.jobs), (3, 4, 5)) + more
 
 
 def _or_none(value: float | None, unit: Callable[[float], str]) -> str:
     return "" if value is None else escaped(unit(value))
 
 
-def _databases(found: Overview, history: History) -> str:
-    kept = "" if found.snapshots is None else f"<p>The catalog keeps {many(found.snapshots, 'snapshot')}.</p>"
-    parts = [_database(each, found, history, number) for number, each in enumerate(found.databases)]
+def _databases(overview: Overview, history: History) -> str:
+    kept = "" if overview.snapshots is None else f"<p>The catalog keeps {many(overview.snapshots, 'snapshot')}.</p>"
+    parts = [_database(database, overview, history, number) for number, database in enumerate(overview.databases)]
     return kept + ("".join(parts) or "<p>There is none that you may see.</p>")
 
 
-def _database(found: DatabaseFacts, whole: Overview, history: History, number: int) -> str:
+def _database(database: DatabaseFacts, whole: Overview, history: History, number: int) -> str:
     states: dict[str, list[str]] = {}
-    for at, each in enumerate(whole.subscriptions):
-        if each.status.database == found.name:
-            link = f'<a href="#subscription-{at}">{named(each.status.name)}</a>'
-            for table in each.status.tables:
-                states.setdefault(table.name, []).append(f"{link}: {escaped(_state_text(table, each.status))}")
+    for at, subscription in enumerate(whole.subscriptions):
+        if subscription.status.database == database.name:
+            link = f'<a href="#subscription-{at}">{named(subscription.status.name)}</a>'
+            for table in subscription.status.tables:
+                states.setdefault(table.name, []).append(f"{link}: {escaped(_state_text(table, subscription.status))}")
     sent: dict[str, list[str]] = {}
-    for name, tables in found.publications.items():
+    for name, tables in database.publications.items():
         for published in tables:
             sent.setdefault(published, []).append(named(name))
 
@@ -334,23 +339,25 @@ def _database(found: DatabaseFacts, whole: Overview, history: History, number: i
 
     heads = ("Table", "Subscription", "Published by", "Rows", "Dead rows", "Size of files", "Files", "Delete files",
              "Last VACUUM")  # fmt: skip
-    rows = sum(table.rows for table in found.tables)
-    total = f"{many(rows, 'row')} in {many(len(found.tables), 'table')}, {size(sum(t.size for t in found.tables))}"
-    title = f"<h3>{named(found.name)} <small>{escaped(total)}</small></h3>"
-    if not found.tables:
+    rows = sum(table.rows for table in database.tables)
+    total = (
+        f"{many(rows, 'row')} in {many(len(database.tables), 'table')}, {size(sum(t.size for t in database.tables))}"
+    )
+    title = f"<h3>{named(database.name)} <small>{escaped(total)}</small></h3>"
+    if not database.tables:
         return f'<article class="card">{title}</article>'
-    more = len(found.tables) - _MOST
+    more = len(database.tables) - _MOST
     rest = f"<p>And {more:,} more.</p>" if more > 0 else ""
-    shown = _table(f"tables-{number}", f"Tables of {found.name}", heads, map(line, found.tables[:_MOST]),
+    shown = _table(f"tables-{number}", f"Tables of {database.name}", heads, map(line, database.tables[:_MOST]),
                    (3, 4, 5, 6, 7))  # fmt: skip
-    return f'<article class="card">{title}{shown}{rest}{_growth(found, history, whole.at, number)}</article>'
+    return f'<article class="card">{title}{shown}{rest}{_growth(database, history, whole.at, number)}</article>'
 
 
-def _growth(found: DatabaseFacts, history: History, now: float, number: int) -> str:
+def _growth(database: DatabaseFacts, history: History, now: float, number: int) -> str:
     """The curves of the largest tables, folded up."""
     drawn = ""
-    for table in found.tables:
-        spans = [span for span in history.spans(now, found.name, table.name, "table") if span[0]]
+    for table in database.tables:
+        spans = [span for span in history.spans(now, database.name, table.name, "table") if span[0]]
         drawn += _drawn(spans, now, (f"{table.name}: rows", amount), (f"{table.name}: size", size))
     if not drawn:
         return ""

@@ -39,8 +39,8 @@ class _Box:
 
     def at(self, kind: str, name: str) -> float:
         """The height of a line's middle; of one that is not there the title's."""
-        found = (number for number, (a, b, _) in enumerate(self.lines, 1) if (a, b) == (kind, name))
-        return self.y + _PAD + _LINE * next(found, 0) + 8
+        numbers = (number for number, (a, b, _) in enumerate(self.lines, 1) if (a, b) == (kind, name))
+        return self.y + _PAD + _LINE * next(numbers, 0) + 8
 
 
 class _Arrow(NamedTuple):
@@ -51,10 +51,10 @@ class _Arrow(NamedTuple):
     rate: float | None
 
 
-def graph(found: Overview, rate: Callable[[str, str], float | None]) -> str:
+def graph(overview: Overview, rate: Callable[[str, str], float | None]) -> str:
     """Databases and servers as boxes with their publications and subscriptions; an arrow is a subscription, its width
     the rate and its colour the state. Empty: there is no publication and no subscription."""
-    boxes, arrows = _boxes(found, rate)
+    boxes, arrows = _boxes(overview, rate)
     if not boxes:
         return ""
     width, height = _place(boxes, arrows)
@@ -74,15 +74,15 @@ def graph(found: Overview, rate: Callable[[str, str], float | None]) -> str:
     )
 
 
-def _boxes(found: Overview, rate: Callable[[str, str], float | None]) -> tuple[dict[str, _Box], list[_Arrow]]:
+def _boxes(overview: Overview, rate: Callable[[str, str], float | None]) -> tuple[dict[str, _Box], list[_Arrow]]:
     boxes: dict[str, _Box] = {}
-    for database in found.databases:
+    for database in overview.databases:
         box = _Box(database.name, True)
         box.lines += [("p", name, many(len(sent), "table")) for name, sent in sorted(database.publications.items())]
         boxes[f"here {database.name}"] = box
     arrows: list[_Arrow] = []
-    for each in found.subscriptions[:_MOST]:
-        status, state = each.status, state_of(each)
+    for subscription in overview.subscriptions[:_MOST]:
+        status, state = subscription.status, state_of(subscription)
         here = boxes.setdefault(f"here {status.database}", _Box(status.database, True))  # dropped in between
         here.lines.append(("s", status.name, STATES[state]))
         if not status.publisher:
@@ -94,7 +94,7 @@ def _boxes(found: Overview, rate: Callable[[str, str], float | None]) -> tuple[d
             known = {name for kind, name, _ in box.lines if kind == "p"}
             box.lines += [("p", name, "") for name in status.publications if name not in known]
         moved = rate(status.database, status.name)
-        arrows.append(_Arrow(source, f"here {status.database}", each, state, moved))
+        arrows.append(_Arrow(source, f"here {status.database}", subscription, state, moved))
     return {name: box for name, box in boxes.items() if box.lines}, arrows
 
 
@@ -108,12 +108,12 @@ def _place(boxes: dict[str, _Box], arrows: Sequence[_Arrow]) -> tuple[float, flo
 
     def column(name: str, way: tuple[str, ...] = ()) -> int:
         if name not in columns:
-            before = [column(each, (*way, name)) for each in sources.get(name, ()) if each not in (*way, name)]
+            before = [column(source, (*way, name)) for source in sources.get(name, ()) if source not in (*way, name)]
             columns[name] = 1 + max(before, default=-1)
         return columns[name]
 
     heights: dict[int, float] = {}
-    for name, box in sorted(boxes.items(), key=lambda each: (column(each[0]), each[1].title)):
+    for name, box in sorted(boxes.items(), key=lambda entry: (column(entry[0]), entry[1].title)):
         box.x = 8 + column(name) * (_WIDTH + _GAP)
         box.y = heights.get(column(name), 8.0)
         heights[column(name)] = box.y + box.height + _BETWEEN
@@ -236,12 +236,12 @@ def curve(
 
 
 def _stretches(known: list[tuple[float, float]], gap: float) -> list[list[tuple[float, float]]]:
-    found: list[list[tuple[float, float]]] = []
+    stretches: list[list[tuple[float, float]]] = []
     for point in known:
-        if not found or point[0] - found[-1][-1][0] > gap:
-            found.append([])
-        found[-1].append(point)
-    return found
+        if not stretches or point[0] - stretches[-1][-1][0] > gap:
+            stretches.append([])
+        stretches[-1].append(point)
+    return stretches
 
 
 _NOT_SHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")  # turn text around, too
@@ -270,9 +270,9 @@ def named(text: object) -> str:
     return f"<bdi>{escaped(text)}</bdi>"
 
 
-def state_of(found: SubscriptionFacts) -> str:
+def state_of(subscription: SubscriptionFacts) -> str:
     """The key in STATES."""
-    status = found.status
+    status = subscription.status
     if not status.enabled:
         return "stopped" if status.stop is not None and status.stop.disables else "disabled"
     if status.stop is not None and not status.stop.failure.waits:
@@ -281,11 +281,11 @@ def state_of(found: SubscriptionFacts) -> str:
         return "unreachable"
     if any(table.state in (INIT, DATASYNC) for table in status.tables):
         return "copying" if status.pid is not None else "idle"
-    if found.is_whole and status.seconds == 0:
+    if subscription.is_whole and status.seconds == 0:
         return "ok"
     if status.pid is None:
         return "idle"
-    if not found.is_whole:
+    if not subscription.is_whole:
         return "running"
     return "behind" if status.seconds is None or status.seconds > _LATE else "ok"
 

@@ -75,11 +75,11 @@ class StatementBar:
         ):
             task = progress.add_task("working", total=None)
             while not self._over.wait(_PAUSE):
-                found = self._tasks()
-                if found is None:
+                tasks = self._tasks()
+                if tasks is None:
                     progress.update(task, description="working", total=None)
                 else:
-                    done, total = found
+                    done, total = tasks
                     progress.update(task, description=f"Spark: {done} of {total} tasks", completed=done, total=total)
                 progress.refresh()
 
@@ -139,8 +139,8 @@ class _Seen(ProgressColumn):
 def _of_spark() -> str:
     if interrupts.is_starting():
         return "Spark starts"
-    found = interrupts.running_tasks()
-    return "" if found is None else f"Spark: {found[0]} of {found[1]} tasks"
+    tasks = interrupts.running_tasks()
+    return "" if tasks is None else f"Spark: {tasks[0]} of {tasks[1]} tasks"
 
 
 class Above(io.TextIOBase):
@@ -235,16 +235,16 @@ class Bars(ProgressLines):
             self._tasks[subscription, table] = task, time.monotonic()
 
     def _update(self, subscription: str, table: str, count: int, unit: str, rest: str = "", **values: Any) -> None:
-        found = self._tasks.get((subscription, table))
-        if found is not None:
-            seconds = max(time.monotonic() - found[1], 0.001)
+        task = self._tasks.get((subscription, table))
+        if task is not None:
+            seconds = max(time.monotonic() - task[1], 0.001)
             seen = f"{count:,} {unit}, {count / seconds:,.0f}/s{rest}" if count else ""
-            self._progress.update(found[0], seen=seen, **values)
+            self._progress.update(task[0], seen=seen, **values)
 
     def _remove(self, subscription: str, table: str) -> None:
-        found = self._tasks.pop((subscription, table), None)
-        if found is not None:
-            self._progress.remove_task(found[0])
+        task = self._tasks.pop((subscription, table), None)
+        if task is not None:
+            self._progress.remove_task(task[0])
 
 
 @contextmanager

@@ -33,15 +33,15 @@ def parse_bool(value: str) -> bool | None:
 
 def parse_integer(value: str) -> int | None:
     """The number that C's strtol reads in base 0, if it fits into an int (ParseVariableNum)."""
-    found = _INTEGER.fullmatch(value)
-    if found is None:
+    match = _INTEGER.fullmatch(value)
+    if match is None:
         return None
-    digits = found[2]
+    digits = match[2]
     octal = digits.startswith("0") and digits.isdigit() and len(digits) > 1
     if octal and ("8" in digits or "9" in digits):
         return None
     number = int(digits, 8 if octal else 16 if digits[:2] in ("0x", "0X") else 10)
-    number = -number if found[1] == "-" else number
+    number = -number if match[1] == "-" else number
     return number if -(2**31) <= number < 2**31 else None
 
 

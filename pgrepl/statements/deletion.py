@@ -12,7 +12,14 @@ from contextlib import suppress
 
 from pgrepl.catalog.facts.acl import ObjectKind, check_owner, has_privilege, is_owner
 from pgrepl.catalog.facts.depend import perform_deletion
-from pgrepl.catalog.facts.namespace import is_temporary, schema_name, schema_or_none, schema_row, temporary_schema
+from pgrepl.catalog.facts.namespace import (
+    check_create,
+    is_temporary,
+    schema_name,
+    schema_or_none,
+    schema_row,
+    temporary_schema,
+)
 from pgrepl.catalog.facts.relation import relation
 from pgrepl.catalog.facts.roles import check_can_set_role, current_database, is_superuser
 from pgrepl.catalog.facts.subscription import forget_dropped_relation
@@ -58,18 +65,18 @@ def _remove_type(session: Session, address: ObjectAddress) -> None:
 
 
 def _remove_relation(session: Session, oid: int) -> None:
-    found = relation(session, oid)
-    if found.kind in "rpm":
-        check_not_in_use(session, found, "DROP TABLE")
-    if found.kind in ("i", "I"):
+    rel = relation(session, oid)
+    if rel.kind in "rpm":
+        check_not_in_use(session, rel, "DROP TABLE")
+    if rel.kind in ("i", "I"):
         store.delete(session, tables.pg_index, indexrelid=oid)
-    if found.kind == "p":
+    if rel.kind == "p":
         store.delete(session, tables.pg_partitioned_table, partrelid=oid)
-    if found.is_partition and found.kind in ("r", "p"):
+    if rel.is_partition and rel.kind in ("r", "p"):
         _forget_default_partition(session, oid)
-    if found.kind == "S":
+    if rel.kind == "S":
         store.delete(session, tables.pg_sequence, seqrelid=oid)
-    if found.kind in ("r", "p"):
+    if rel.kind in ("r", "p"):
         forget_dropped_relation(session, oid)
     store.delete(session, tables.pg_inherits, inhrelid=oid)
     store.delete(session, tables.pg_attribute, attrelid=oid)
@@ -178,10 +185,7 @@ def check_may_give(session: Session, word: str, name: str, owner: int, namespace
         return
     check_owner(session, word, name, owner)
     check_can_set_role(session, session.role, new_owner)
-    schema = schema_row(session, namespace)
-    assert schema is not None
-    if not has_privilege(session, ObjectKind.SCHEMA, schema, "CREATE", new_owner):
-        raise PgError("42501", f"permission denied for schema {schema.nspname}")
+    check_create(session, namespace, new_owner)
 
 
 def check_may_move(session: Session, before: int, namespace: int) -> None:
@@ -253,8 +257,8 @@ def temporary_name(session: Session) -> str:
 
 
 def _clear(session: Session, namespace: int) -> None:
-    found = store.rows(session, tables.pg_class, datid=session.database_oid, relnamespace=namespace)
-    addresses = [ObjectAddress(PG_CLASS, row.oid) for row in found]
+    relations = store.rows(session, tables.pg_class, datid=session.database_oid, relnamespace=namespace)
+    addresses = [ObjectAddress(PG_CLASS, row.oid) for row in relations]
     drop_objects(session, addresses, cascade=True, quietly=True)
 
 

@@ -28,42 +28,43 @@ def record_expression_dependencies(
     *,
     reverse_self: bool = False,
 ) -> None:
-    """As recordDependencyOnSingleRelExpr does for an expression over one relation. References to that relation are of
-    `self_kind`; reversed, it is the columns that need the depender (of partition keys)."""
+    """Record what an expression over one relation needs (recordDependencyOnSingleRelExpr). References to that relation
+    are of `self_kind`; reversed, it is the columns that need the depender (of partition keys)."""
     rte = Rte(RteKind.RELATION, "", (), relid=relid)
-    found = distinct(objects_of_expr(session, expr, [[rte, rte]]))  # the condition of a trigger has two: OLD and NEW
-    own = [a for a in found if a.classid == PG_CLASS and a.objid == relid]
-    _know_types(session, found)
+    relations = [[rte, rte]]  # the condition of a trigger has two: OLD and NEW
+    addresses = distinct(objects_of_expr(session, expr, relations))
+    own = [a for a in addresses if a.classid == PG_CLASS and a.objid == relid]
+    _know_types(session, addresses)
     if reverse_self:
         for address in own:
             record_dependency(session, address, depender, self_kind)
     elif self_kind is Dependency.NORMAL:
-        record_dependencies(session, depender, found)
+        record_dependencies(session, depender, addresses)
         return
     else:
         record_dependencies(session, depender, own, self_kind)
-    record_dependencies(session, depender, [a for a in found if a not in own])
+    record_dependencies(session, depender, [a for a in addresses if a not in own])
 
 
 def record_query_dependencies(session: Session, depender: ObjectAddress, query: Query) -> None:
     """A view depends on all that its query names (recordDependencyOnExpr)."""
-    found = objects_of(session, [query])
-    _know_types(session, found)
-    record_dependencies(session, depender, found)
+    addresses = objects_of(session, [query])
+    _know_types(session, addresses)
+    record_dependencies(session, depender, addresses)
 
 
 def record_expressions(session: Session, depender: ObjectAddress, exprs: Iterable[Expr]) -> None:
     """The same for expressions over no relation."""
-    found = distinct(address for expr in exprs for address in objects_of_expr(session, expr, []))
-    _know_types(session, found)
-    record_dependencies(session, depender, found)
+    addresses = distinct(address for expr in exprs for address in objects_of_expr(session, expr, []))
+    _know_types(session, addresses)
+    record_dependencies(session, depender, addresses)
 
 
 def record_types(session: Session, depender: ObjectAddress, types: Iterable[int]) -> None:
     """Record that an object needs these types; only types of users are noted."""
-    found = distinct(ObjectAddress(PG_TYPE, int(typoid)) for typoid in types if typoid >= oids.FIRST_USER_OID)
-    _know_types(session, found)
-    record_dependencies(session, depender, found)
+    addresses = distinct(ObjectAddress(PG_TYPE, int(typoid)) for typoid in types if typoid >= oids.FIRST_USER_OID)
+    _know_types(session, addresses)
+    record_dependencies(session, depender, addresses)
 
 
 def record_functions(session: Session, depender: ObjectAddress, functions: Iterable[int]) -> None:
@@ -75,13 +76,13 @@ def record_query_parts(
     session: Session, depender: ObjectAddress, queries: Iterable[Query], columns: Iterable[ObjectAddress]
 ) -> None:
     """The same for several queries, as in a function's body, and the columns that they write."""
-    found = distinct(chain(objects_of(session, queries), columns))
-    _know_types(session, found)
-    record_dependencies(session, depender, found)
+    addresses = distinct(chain(objects_of(session, queries), columns))
+    _know_types(session, addresses)
+    record_dependencies(session, depender, addresses)
 
 
-def _know_types(session: Session, found: list[ObjectAddress]) -> None:
-    for address in found:
+def _know_types(session: Session, addresses: list[ObjectAddress]) -> None:
+    for address in addresses:
         if address.classid == PG_TYPE:
             _know_type(session, address)
 

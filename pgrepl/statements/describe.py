@@ -60,34 +60,34 @@ def prepare(session: Session, text: str, given: Sequence[int] = (), name: str = 
         if len(statements) > 1:
             raise PgError("42601", "cannot insert multiple commands into a prepared statement")
         stmt = statements[0].stmt if statements else None
-        found = PreparedStatement(name, text, stmt, 0, from_sql=False, types=tuple(given))
+        prepared = PreparedStatement(name, text, stmt, 0, from_sql=False, types=tuple(given))
         if stmt is None:
-            return found
-        if session.transaction.block is Block.ABORTED and not found.ends_block:
+            return prepared
+        if session.transaction.block is Block.ABORTED and not prepared.ends_block:
             raise aborted()
         count = parameter_count(text) if isinstance(stmt, _WITH_PARAMETERS) else 0
-        if found.ends_block:
+        if prepared.ends_block:
             InferredParameters(given, len(given)).check()
-            return found
+            return prepared
         with reading(session):
-            found.prepared_at = session.transaction.statement_now
+            prepared.prepared_at = session.transaction.statement_now
             types = [session.type_of(typoid) for typoid in given]
             parameters = InferredParameters(types, max(count, len(types)))
-            _analyze(session, found, stmt, parameters)
-        found.types = tuple(map(int, parameters.types))
+            _analyze(session, prepared, stmt, parameters)
+        prepared.types = tuple(map(int, parameters.types))
     except PgError:
         session.transaction.fail_statement()
         raise
-    return found
+    return prepared
 
 
-def _analyze(session: Session, found: PreparedStatement, stmt: Statement, parameters: InferredParameters) -> None:
-    if found.is_analyzed:
-        analyze(session, found, parameters)
+def _analyze(session: Session, prepared: PreparedStatement, stmt: Statement, parameters: InferredParameters) -> None:
+    if prepared.is_analyzed:
+        analyze(session, prepared, parameters)
         return
     session.parameters = parameters
     try:
-        found.columns = _columns(session, stmt)
+        prepared.columns = _columns(session, stmt)
     finally:
         session.parameters = None
     parameters.check()

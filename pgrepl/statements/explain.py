@@ -129,9 +129,9 @@ def _attach_triggers(session: Session, stmt: Statement, explained: Explained, in
         first = [stmt.modify.relid]
     elif isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)):
         first = [find_relation(session, stmt.relation).oid]
-    tables = list(dict.fromkeys([*first, *(each.relid for each in called)]))
+    tables = list(dict.fromkeys([*first, *(trigger.relid for trigger in called)]))
     explained.names_tables = len(tables) > 1
-    explained.triggers = sorted(called, key=lambda each: (tables.index(each.relid), each.name.encode()))
+    explained.triggers = sorted(called, key=lambda trigger: (tables.index(trigger.relid), trigger.name.encode()))
 
 
 def _planned(session: Session, stmt: Statement, options: ExplainOptions) -> Explained:
@@ -235,21 +235,21 @@ def _text(explained: Explained, times: Times, options: ExplainOptions) -> list[s
 
 def _serialization_lines(explained: Explained, options: ExplainOptions) -> Iterator[str]:
     """What EXPLAIN says of SERIALIZE (ExplainPrintSerialize)."""
-    made = explained.serialization
-    if made is not None:
-        time = f"time={made.seconds * 1000:.3f} ms  " if options.timing else ""
-        yield f"Serialization: {time}output={kilobytes(made.size)}kB  format={made.format}"
+    serialization = explained.serialization
+    if serialization is not None:
+        time = f"time={serialization.seconds * 1000:.3f} ms  " if options.timing else ""
+        yield f"Serialization: {time}output={kilobytes(serialization.size)}kB  format={serialization.format}"
 
 
 def _trigger_lines(explained: Explained, options: ExplainOptions) -> Iterator[str]:
     """The lines of EXPLAIN ANALYZE about triggers (report_triggers)."""
     verbose = options.flag("verbose")
-    for each in explained.triggers:
-        name = f" {each.name}" if verbose or not each.is_constraint else ""
-        constraint = f" for constraint {each.name}" if each.is_constraint else ""
-        table = f" on {each.relation}" if explained.names_tables else ""
-        time = f"time={each.total * 1000:.3f} " if options.timing else ""
-        yield f"Trigger{name}{constraint}{table}: {time}calls={each.calls}"
+    for trigger in explained.triggers:
+        name = f" {trigger.name}" if verbose or not trigger.is_constraint else ""
+        constraint = f" for constraint {trigger.name}" if trigger.is_constraint else ""
+        table = f" on {trigger.relation}" if explained.names_tables else ""
+        time = f"time={trigger.total * 1000:.3f} " if options.timing else ""
+        yield f"Trigger{name}{constraint}{table}: {time}calls={trigger.calls}"
 
 
 def _node_lines(node: PlanNode, options: ExplainOptions, arrow: int | None) -> Iterator[str]:
@@ -305,23 +305,23 @@ def _as_data(explained: Explained, times: Times, options: ExplainOptions) -> dic
     if _PLANNING in said:
         data[_PLANNING] = said.pop(_PLANNING)
     if options.analyze:
-        data["Triggers"] = [_trigger_data(each, options) for each in explained.triggers]
-    made = explained.serialization
-    if made is not None:
-        time = {"Time": round(made.seconds * 1000, 3)} if options.timing else {}
-        volume = {"Output Volume": kilobytes(made.size), "Format": made.format}
+        data["Triggers"] = [_trigger_data(trigger, options) for trigger in explained.triggers]
+    serialization = explained.serialization
+    if serialization is not None:
+        time = {"Time": round(serialization.seconds * 1000, 3)} if options.timing else {}
+        volume = {"Output Volume": kilobytes(serialization.size), "Format": serialization.format}
         data["Serialization"] = time | volume | (_NO_BUFFERS if options.flag("buffers") else {})
     return data | said
 
 
-def _trigger_data(each: TriggerCalls, options: ExplainOptions) -> dict[str, Any]:
-    data: dict[str, Any] = {"Trigger Name": each.name}
-    if each.is_constraint:
-        data["Constraint Name"] = each.name
-    data["Relation"] = each.relation
+def _trigger_data(trigger: TriggerCalls, options: ExplainOptions) -> dict[str, Any]:
+    data: dict[str, Any] = {"Trigger Name": trigger.name}
+    if trigger.is_constraint:
+        data["Constraint Name"] = trigger.name
+    data["Relation"] = trigger.relation
     if options.timing:
-        data["Time"] = round(each.total * 1000, 3)
-    return data | {"Calls": each.calls}
+        data["Time"] = round(trigger.total * 1000, 3)
+    return data | {"Calls": trigger.calls}
 
 
 def _node_data(node: PlanNode, options: ExplainOptions, relationship: str = "") -> dict[str, Any]:

@@ -53,15 +53,15 @@ def tracing() -> Iterator[Memory]:
     """Measure the memory that is taken meanwhile."""
     import tracemalloc
 
-    found, started = Memory(), not tracemalloc.is_tracing()
+    memory, started = Memory(), not tracemalloc.is_tracing()
     if started:
         tracemalloc.start()
     tracemalloc.reset_peak()
     before, _ = tracemalloc.get_traced_memory()
     try:
-        yield found
+        yield memory
         now, most = tracemalloc.get_traced_memory()
-        found.used, found.allocated = max(now - before, 0), max(most - before, 0)
+        memory.used, memory.allocated = max(now - before, 0), max(most - before, 0)
     finally:
         if started:
             tracemalloc.stop()
@@ -69,15 +69,15 @@ def tracing() -> Iterator[Memory]:
 
 def changed_settings(session: Session) -> dict[str, str]:
     """The settings that plans depend on and that are not at their defaults (get_explain_guc_options)."""
-    found = {}
+    changed = {}
     for name in session.settings.set_names():
         parameter = find(name)
         if parameter is None or parameter.name == _NOT_EXPLAINED:
             continue
         if parameter.category.startswith("Query Tuning") or parameter.name in _EXPLAINED:
             if session.settings.value(name) != parameter.default:
-                found[parameter.name] = session.settings.get(name)
-    return found
+                changed[parameter.name] = session.settings.get(name)
+    return changed
 
 
 # --- explain options --------------------------------------------------------------------------------------------------

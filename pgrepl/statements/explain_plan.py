@@ -82,16 +82,16 @@ def attach(plan: PlanNode, instruments: Instruments) -> None:
     """Add the counts of `instruments` to the node and to those below it."""
     for node in plan.children:
         attach(node, instruments)
-    found = None if plan.counted is None else instruments.find(*plan.counted)
-    if found is None or plan.counted is None:
+    instrument = None if plan.counted is None else instruments.find(*plan.counted)
+    if instrument is None or plan.counted is None:
         return
-    loops = found.loops or 1
-    plan.actual = Actual(round(found.rows / loops), found.loops)
-    made = instruments.find(plan.counted[0], "targets") if plan.projects else None
-    times = made or found
+    loops = instrument.loops or 1
+    plan.actual = Actual(round(instrument.rows / loops), instrument.loops)
+    targets = instruments.find(plan.counted[0], "targets") if plan.projects else None
+    times = targets or instrument
     if times.is_timed:
         plan.actual.startup, plan.actual.total = times.startup / loops, times.total / loops
-    for name, removed in (("Filter", found.removed), ("Join Filter", found.joins_removed)):
+    for name, removed in (("Filter", instrument.removed), ("Join Filter", instrument.joins_removed)):
         plan.actual.removed[name] = round(removed / loops), removed > 0
 
 
@@ -216,9 +216,9 @@ def _modify_node(session: Session, modify: Modify, rows: PlanNode, *, verbose: b
 
 def _target(session: Session, relid: int, alias: str, *, verbose: bool) -> dict[str, str]:
     """The relation of a node (ExplainTargetRel)."""
-    found = relation(session, relid)
-    schema = {"Schema": schema_name(session, found.namespace)} if verbose else {}
-    return {"Relation Name": found.name, **schema, "Alias": alias}
+    rel = relation(session, relid)
+    schema = {"Schema": schema_name(session, rel.namespace)} if verbose else {}
+    return {"Relation Name": rel.name, **schema, "Alias": alias}
 
 
 def _conflict(session: Session, modify: Modify, conflict: Conflict) -> Iterator[tuple[str, str | list[str]]]:
@@ -418,8 +418,8 @@ class _Planner:
 
     @staticmethod
     def _all(conditions: Iterable[Expr], texts: Texts) -> str:
-        found = [texts.text(c) for c in conditions]
-        return found[0] if len(found) == 1 else f"({' AND '.join(found)})"
+        listed = [texts.text(c) for c in conditions]
+        return listed[0] if len(listed) == 1 else f"({' AND '.join(listed)})"
 
     # --- scans --------------------------------------------------------------------------------------------------------
 
@@ -469,29 +469,29 @@ class _Planner:
     def _member(self, member: Member, name: str, bounds: list[Bound], entry: Rte) -> PlanNode:
         table = lake_table(self.session, member.relation.oid)
         below = member.bounds(bounds)
-        found = skipping(self.session, table, below)
+        scanned = skipping(self.session, table, below)
         own = member.relation.name
         title = f"Lake Scan on {_called(own, name if member.relation.oid == entry.relid else own)}"
         ends = None if self.ends is None else [member.numbers[n] for n in self.ends]
         known = [] if ends is None else answered(self.session, table, ends)
         left = Extent(
-            found.extent.rows - sum(file.record_count for file in known),
-            found.extent.bytes - sum(file.file_size_bytes for file in known),
+            scanned.extent.rows - sum(file.record_count for file in known),
+            scanned.extent.bytes - sum(file.file_size_bytes for file in known),
         )
-        plan = PlanNode(title, rows=left.rows + found.inlined)
+        plan = PlanNode(title, rows=left.rows + scanned.inlined)
 
         def said(name: str, read: int, whole: int, unit: str = "", other: str = "skipped") -> None:
             plan.details[name] = f"{read}{unit} read" + (f", {whole - read}{unit} {other}" if below or known else "")
 
-        said("Files", found.files - len(known), found.all_files, other="by statistics" if known else "skipped")
-        if found.groups is not None:
-            said("Row Groups", found.groups, found.all_groups)
-        if found.all_files:
+        said("Files", scanned.files - len(known), scanned.all_files, other="by statistics" if known else "skipped")
+        if scanned.groups is not None:
+            said("Row Groups", scanned.groups, scanned.all_groups)
+        if scanned.all_files:
             if below or known:
-                said("Rows", left.rows, found.whole.rows)
-            said("Size", kilobytes(left.bytes), kilobytes(found.whole.bytes), "kB")
-        if found.inlined:
-            plan.details["Inlined Rows"] = found.inlined
+                said("Rows", left.rows, scanned.whole.rows)
+            said("Size", kilobytes(left.bytes), kilobytes(scanned.whole.bytes), "kB")
+        if scanned.inlined:
+            plan.details["Inlined Rows"] = scanned.inlined
         if below:
             plan.details["Bounds"] = [_bound_text(self.session, member, bound) for bound in below]
         return plan

@@ -99,10 +99,10 @@ ACTIONS: dict[tuple[type, ObjectType], tuple[str, str]] = {
 def execute_about_object(
     stmt: DefineStmt | DropStmt | RenameStmt | AlterOwnerStmt | AlterObjectSchemaStmt, session: Session
 ) -> Result:
-    found = ACTIONS.get((type(stmt), stmt.kind))
-    if found is None:
+    path = ACTIONS.get((type(stmt), stmt.kind))
+    if path is None:
         raise unsupported(command_tag(stmt))
-    module, name = found
+    module, name = path
     action: Callable[[Any, Session], Result] = getattr(import_module(module), name)
     return action(stmt, session)
 
@@ -153,7 +153,9 @@ def comment_on(stmt: CommentStmt, session: Session) -> Result:
     return Result("COMMENT")
 
 
-def _set(session: Session, table: Any, comment: str | None, **key: int) -> None:
+def _set(
+    session: Session, table: type[tables.pg_description | tables.pg_shdescription], comment: str | None, **key: int
+) -> None:
     """Store a comment; an empty one removes it."""
     delete(session, table, **key)
     if comment:
@@ -161,37 +163,37 @@ def _set(session: Session, table: Any, comment: str | None, **key: int) -> None:
 
 
 def _relation(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
-    found = find_relation(session, range_var(name))
+    rel = find_relation(session, range_var(name))
     kinds, words = _COMMENT_RELATIONS[kind]
-    if found.kind not in kinds:
-        raise PgError("42809", f'"{found.name}" is not {words}')
-    check_owner(session, kind.value, found.name, found.owner)
-    return ObjectAddress(system.PG_CLASS, found.oid)
+    if rel.kind not in kinds:
+        raise PgError("42809", f'"{rel.name}" is not {words}')
+    check_owner(session, kind.value, rel.name, rel.owner)
+    return ObjectAddress(system.PG_CLASS, rel.oid)
 
 
 def _routine(session: Session, kind: ObjectType, name: RoutineName) -> ObjectAddress:
-    found = find_routine(session, kind, name)
-    check_owner(session, routine_word(found), found.proname, found.proowner)
-    return ObjectAddress(system.PG_PROC, found.oid)
+    routine = find_routine(session, kind, name)
+    check_owner(session, routine_word(routine), routine.proname, routine.proowner)
+    return ObjectAddress(system.PG_PROC, routine.oid)
 
 
 def _operator(session: Session, name: OperatorName) -> ObjectAddress:
-    found = find_operator(session, name)
-    check_owner(session, "operator", ".".join(name.name), found.oprowner)
-    return ObjectAddress(system.PG_OPERATOR, found.oid)
+    operator = find_operator(session, name)
+    check_owner(session, "operator", ".".join(name.name), operator.oprowner)
+    return ObjectAddress(system.PG_OPERATOR, operator.oid)
 
 
 def _column(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
     if len(name) < 2:
         raise PgError("42601", "column name must be qualified")
-    found = find_relation(session, range_var(name[:-1]))
-    attribute = found.attribute(name[-1])
+    rel = find_relation(session, range_var(name[:-1]))
+    attribute = rel.attribute(name[-1])
     if attribute is None:
         raise PgError("42703", f'column "{name[-1]}" of relation "{_written(name[:-1])}" does not exist')
-    _check_relation_owner(session, found)
-    if found.kind not in "rvmcfp":
-        raise PgError("42809", f'cannot set comment on relation "{found.name}"', detail=not_supported(found.kind))
-    return ObjectAddress(system.PG_CLASS, found.oid, attribute.num)
+    _check_relation_owner(session, rel)
+    if rel.kind not in "rvmcfp":
+        raise PgError("42809", f'cannot set comment on relation "{rel.name}"', detail=not_supported(rel.kind))
+    return ObjectAddress(system.PG_CLASS, rel.oid, attribute.num)
 
 
 def _written(parts: Sequence[str]) -> str:
@@ -199,26 +201,26 @@ def _written(parts: Sequence[str]) -> str:
     return ".".join(parts)
 
 
-def _check_relation_owner(session: Session, found: Relation) -> None:
+def _check_relation_owner(session: Session, rel: Relation) -> None:
     """A part of a relation belongs to the relation's owner; the message calls it a relation."""
-    check_owner(session, "relation", found.name, found.owner)
+    check_owner(session, "relation", rel.name, rel.owner)
 
 
 def _constraint(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
-    found = find_relation(session, range_var(name[:-1]))
-    row = one(session, tables.pg_constraint, conrelid=found.oid, conname=name[-1])
+    rel = find_relation(session, range_var(name[:-1]))
+    row = one(session, tables.pg_constraint, conrelid=rel.oid, conname=name[-1])
     if row is None:
-        raise PgError("42704", f'constraint "{name[-1]}" for table "{found.name}" does not exist')
-    _check_relation_owner(session, found)
+        raise PgError("42704", f'constraint "{name[-1]}" for table "{rel.name}" does not exist')
+    _check_relation_owner(session, rel)
     return ObjectAddress(system.PG_CONSTRAINT, row.oid)
 
 
 def _trigger(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
-    found = find_relation(session, range_var(name[:-1]))
-    trigger = trigger_named(session, found.oid, name[-1])
+    rel = find_relation(session, range_var(name[:-1]))
+    trigger = trigger_named(session, rel.oid, name[-1])
     if trigger is None:
-        raise PgError("42704", f'trigger "{name[-1]}" for table "{found.name}" does not exist')
-    _check_relation_owner(session, found)
+        raise PgError("42704", f'trigger "{name[-1]}" for table "{rel.name}" does not exist')
+    _check_relation_owner(session, rel)
     return ObjectAddress(system.PG_TRIGGER, trigger.oid)
 
 

@@ -114,10 +114,10 @@ class PreparedStatement:
 
 
 def find_prepared(session: Session, name: str) -> PreparedStatement:
-    found: PreparedStatement | None = session.prepared.get(name)
-    if found is None:
+    prepared: PreparedStatement | None = session.prepared.get(name)
+    if prepared is None:
         raise PgError("26000", f'prepared statement "{name}" does not exist')
-    return found
+    return prepared
 
 
 def keep_prepared(session: Session, prepared: PreparedStatement) -> None:
@@ -319,7 +319,7 @@ def prepare(stmt: PrepareStmt, session: Session) -> Result:
     """PREPARE (PrepareQuery)."""
     if not stmt.name:
         raise PgError("26000", "invalid statement name: must not be empty")
-    declared = [type_of_name(session, each)[0] for each in stmt.types]
+    declared = [type_of_name(session, name)[0] for name in stmt.types]
     count = parameter_count(session.query)
     now = session.transaction.statement_now
     prepared = PreparedStatement(stmt.name, session.query, stmt.query, now, from_sql=True)
@@ -331,31 +331,31 @@ def prepare(stmt: PrepareStmt, session: Session) -> Result:
 @contextmanager
 def binding(session: Session, stmt: ExecuteStmt) -> Iterator[Statement]:
     """The statement that EXECUTE names, while the session knows the values of its parameters."""
-    found = find_prepared(session, stmt.name)
-    values = _values(session, found, stmt)
+    prepared = find_prepared(session, stmt.name)
+    values = _values(session, prepared, stmt)
     try:
-        revalidate(session, found)
+        revalidate(session, prepared)
     except PgError as problem:
         problem.report = replace(problem.report, position=None)  # it is one of the prepared text
         raise
-    with bound(session, found, values) as meant:
+    with bound(session, prepared, values) as meant:
         yield meant
 
 
-def _values(session: Session, found: PreparedStatement, stmt: ExecuteStmt) -> list[Parameter]:
-    """As EvaluateParams does; the arguments of a statement without parameters are not looked at."""
-    if not found.types:
+def _values(session: Session, prepared: PreparedStatement, stmt: ExecuteStmt) -> list[Parameter]:
+    """The values of the arguments (EvaluateParams); those of a statement without parameters are not looked at."""
+    if not prepared.types:
         return []
-    if len(stmt.args) != len(found.types):
+    if len(stmt.args) != len(prepared.types):
         raise PgError(
             "42601",
-            f'wrong number of parameters for prepared statement "{found.name}"',
-            detail=f"Expected {len(found.types)} parameters but got {len(stmt.args)}.",
+            f'wrong number of parameters for prepared statement "{prepared.name}"',
+            detail=f"Expected {len(prepared.types)} parameters but got {len(stmt.args)}.",
         )
     scope = Scope(session, analyze_subquery=analyze_subquery, variables=session.variables)
     style = TextStyle(lookup=session.text_style.lookup)
     values: list[Parameter] = []
-    for number, (arg, typoid) in enumerate(zip(stmt.args, found.types, strict=True), 1):
+    for number, (arg, typoid) in enumerate(zip(stmt.args, prepared.types, strict=True), 1):
         expected = existing_type(session, typoid)
         expr = transform(scope, arg, ExprKind.EXECUTE_PARAMETER)
         given = expr.type

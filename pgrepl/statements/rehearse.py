@@ -231,10 +231,10 @@ def _sets_parameters(stmt: SelectStmt) -> bool:
 
 def _is_known(query: Query) -> bool:
     """Do the query's rows depend on nothing but definitions, so that they are the same here?"""
-    for each in _levels(query):
-        if has_modifying_cte(each.ctes):
+    for level in _levels(query):
+        if has_modifying_cte(level.ctes):
             return False
-        if any(rte.relid >= FIRST_NORMAL_OID for rte in each.rtable) or any(map(is_volatile, query_exprs(each))):
+        if any(rte.relid >= FIRST_NORMAL_OID for rte in level.rtable) or any(map(is_volatile, query_exprs(level))):
             return False
     return True
 

@@ -94,6 +94,8 @@ def _check(session: Session, gid: str) -> None:
         raise PgError(
             "0A000", "cannot PREPARE while holding both session-level and transaction-level locks on the same object"
         )
+    if session.origin is not None:
+        raise unsupported("PREPARE TRANSACTION in a session with a replication origin")
     if not transaction.can_keep_pending:
         raise unsupported("PREPARE TRANSACTION in a catalog on a PostgreSQL server")
 
@@ -110,22 +112,22 @@ def finish(session: Session, gid: str, *, commit: bool) -> str:
 
 def _locked(session: Session, gid: str) -> Prepared:
     """A prepared transaction, for who may end it (LockGXact)."""
-    found = prepared.found(session, gid)
-    if found is None:
+    transaction = prepared.found(session, gid)
+    if transaction is None:
         raise PgError("42704", f'prepared transaction with identifier "{gid}" does not exist')
-    if session.role != found.owner and not is_superuser(session):
+    if session.role != transaction.owner and not is_superuser(session):
         raise PgError(
             "42501",
             "permission denied to finish prepared transaction",
             hint="Must be superuser or the user that prepared the transaction.",
         )
-    if session.database_oid != found.database:
+    if session.database_oid != transaction.database:
         raise PgError(
             "0A000",
             "prepared transaction belongs to another database",
             hint="Connect to the database where the transaction was prepared to finish it.",
         )
-    return found
+    return transaction
 
 
 # --- transaction ------------------------------------------------------------------------------------------------------
@@ -198,42 +200,42 @@ def lock_table(stmt: LockStmt, session: Session) -> Result:
     session.transaction.require_some_block("LOCK TABLE")
     mode = RelationMode(stmt.mode)
     for name in stmt.relations:
-        found = find_relation(session, replace(name, location=-1))
-        if found.kind not in "rpv":
-            raise PgError("42809", f'cannot lock relation "{found.name}"', detail=not_supported(found.kind))
-        _check_privilege(session, found, mode, session.role)
-        _lock(session, found, mode, stmt.nowait)
-        if found.kind == "v":
-            _lock_below(session, found, mode, stmt.nowait, frozenset())
+        rel = find_relation(session, replace(name, location=-1))
+        if rel.kind not in "rpv":
+            raise PgError("42809", f'cannot lock relation "{rel.name}"', detail=not_supported(rel.kind))
+        _check_privilege(session, rel, mode, session.role)
+        _lock(session, rel, mode, stmt.nowait)
+        if rel.kind == "v":
+            _lock_below(session, rel, mode, stmt.nowait, frozenset())
         elif name.inh:
-            _lock_children(session, found, mode, stmt.nowait)
+            _lock_children(session, rel, mode, stmt.nowait)
     return Result("LOCK TABLE")
 
 
-def _check_privilege(session: Session, found: Relation, mode: RelationMode, role: int) -> None:
-    """As LockTableAclCheck does: one of the privileges is enough."""
+def _check_privilege(session: Session, rel: Relation, mode: RelationMode, role: int) -> None:
+    """Raise unless the role has one of the privileges that the mode asks for (LockTableAclCheck)."""
     enough = list(_ANY_MODE)
     if mode <= RelationMode.ACCESS_SHARE:
         enough.append("SELECT")
     if mode <= RelationMode.ROW_EXCLUSIVE:
         enough.append("INSERT")
-    if not any(has_table_privilege(session, found, privilege, role) for privilege in enough):
-        raise permission_denied(found)
+    if not any(has_table_privilege(session, rel, privilege, role) for privilege in enough):
+        raise permission_denied(rel)
 
 
-def _lock(session: Session, found: Relation, mode: RelationMode, nowait: bool) -> None:
+def _lock(session: Session, rel: Relation, mode: RelationMode, nowait: bool) -> None:
     locks = session.transaction.locks
     if not locks.possible:  # one transaction at a time writes
         if mode >= RelationMode.ROW_EXCLUSIVE:
             session.transaction.require_write()
         return
-    if nowait and not locks.has_relation(found.oid, mode) and not locks.relation(found.oid, mode, wait=False):
-        raise PgError("55P03", f'could not obtain lock on relation "{found.name}"')
-    lock_tables(session, [found.oid], mode)
+    if nowait and not locks.has_relation(rel.oid, mode) and not locks.relation(rel.oid, mode, wait=False):
+        raise PgError("55P03", f'could not obtain lock on relation "{rel.name}"')
+    lock_tables(session, [rel.oid], mode)
 
 
-def _lock_children(session: Session, found: Relation, mode: RelationMode, nowait: bool) -> None:
-    for oid in inheritors(session, found.oid)[1:]:
+def _lock_children(session: Session, rel: Relation, mode: RelationMode, nowait: bool) -> None:
+    for oid in inheritors(session, rel.oid)[1:]:
         _lock(session, relation(session, oid), mode, nowait)
 
 
@@ -241,25 +243,25 @@ def _lock_below(session: Session, view: Relation, mode: RelationMode, nowait: bo
     """Lock what a view reads, with the privileges of the view's owner or of its invoker (LockViewRecurse)."""
     role = view_role(session, view)
     for oid, inh in _named(view_query(session, view.oid)).items():
-        found = relation(session, oid)
-        if found.kind not in "rpv" or oid in above:
+        rel = relation(session, oid)
+        if rel.kind not in "rpv" or oid in above:
             continue
-        _check_privilege(session, found, mode, role)
-        _lock(session, found, mode, nowait)
-        if found.kind == "v":
-            _lock_below(session, found, mode, nowait, above | {view.oid})
+        _check_privilege(session, rel, mode, role)
+        _lock(session, rel, mode, nowait)
+        if rel.kind == "v":
+            _lock_below(session, rel, mode, nowait, above | {view.oid})
         elif inh:
-            _lock_children(session, found, mode, nowait)
+            _lock_children(session, rel, mode, nowait)
 
 
 def _named(query: Query) -> dict[int, bool]:
     """The relations that a query names at any depth, and whether their children count."""
-    found = {rte.relid: rte.inh for rte in query.rtable if rte.kind is RteKind.RELATION}
+    relations = {rte.relid: rte.inh for rte in query.rtable if rte.kind is RteKind.RELATION}
     inner = [node.query for expr in query_exprs(query) for node in walk(expr) if isinstance(node, SubLink)]
     for below in (*subqueries(query), *inner):
         if below is not None:
-            found |= _named(below)
-    return found
+            relations |= _named(below)
+    return relations
 
 
 # --- notification -----------------------------------------------------------------------------------------------------
@@ -363,7 +365,7 @@ def _as_bytes(rows: Sequence[tuple[Any, ...]], types: Sequence[int]) -> list[tup
     """The values of a BINARY cursor as a client shows them that takes them for text: up to the first zero byte."""
     from pgrepl.types.binary import sends
 
-    found = []
+    shown_rows = []
     for row in rows:
         texts: list[str | None] = []
         for value, typoid in zip(row, types, strict=True):
@@ -372,14 +374,14 @@ def _as_bytes(rows: Sequence[tuple[Any, ...]], types: Sequence[int]) -> list[tup
                 raise PgError("42883", f"no binary output function available for type {format_type(typoid)}")
             shown = None if value is None else send(value).partition(b"\0")[0].decode("utf-8", "replace")
             texts.append(shown)
-        found.append(tuple(texts))
-    return found
+        shown_rows.append(tuple(texts))
+    return shown_rows
 
 
 def fetched_columns(session: Session, portal: Portal) -> tuple[ResultColumn, ...]:
     origins = portal.declared.origins or repeat(NO_ORIGIN)
-    found = [ResultColumn(*column, origin) for column, origin in zip(portal.columns, origins, strict=False)]
-    return told_columns(session, found)
+    columns = [ResultColumn(*column, origin) for column, origin in zip(portal.columns, origins, strict=False)]
+    return told_columns(session, columns)
 
 
 def close(stmt: ClosePortalStmt, session: Session) -> Result:

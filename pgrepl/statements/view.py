@@ -60,7 +60,7 @@ def columns_of(session: Session, query: Query, names: tuple[str, ...]) -> list[N
     """The columns that the query gives, under the names of the column list."""
     if len(names) > len(query.columns):
         raise PgError("42601", "too many column names were specified")
-    made = []
+    columns = []
     for number, column in enumerate(query.columns):
         name = names[number] if number < len(names) else column.name
         if not column.collation and lookup.is_collatable(column.type):
@@ -70,8 +70,8 @@ def columns_of(session: Session, query: Query, names: tuple[str, ...]) -> list[N
                 f'no collation was derived for column "{name}" with collatable type {type_}',
                 hint="Use the COLLATE clause to set the collation explicitly.",
             )
-        made.append(column_of_type(name, column.type, column.typmod, column.collation))
-    return made
+        columns.append(column_of_type(name, column.type, column.typmod, column.collation))
+    return columns
 
 
 def query_rows(session: Session, query: Query) -> LocalRows | SparkRows:
@@ -325,8 +325,8 @@ def _fill(session: Session, rel: Relation, *, concurrently: bool) -> int:
         count = replace_rows(session, rel, rows)
     for index in indexes(session, rel.oid):
         try:
-            made = Unique if index.indisunique else Indexed
-            require(session, made(rel.oid, index.indexrelid))
+            condition = Unique if index.indisunique else Indexed
+            require(session, condition(rel.oid, index.indexrelid))
         except PgError as problem:
             raise _as_of_insert(session, rel, problem) if concurrently else problem from None
     return count

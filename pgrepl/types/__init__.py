@@ -1,5 +1,5 @@
 """PostgreSQL's types: the built-in catalog rows (`builtin`), type names (`names`), and input and output functions
-(`text`, one module for each family).
+(`text`, one module for each family); character sets (`input_checks`), characters of Unicode (`unicode`).
 
 Rule of the room: values are plain Python objects. It imports nothing of pgrepl but `ground`: it knows no catalog and
 no query.

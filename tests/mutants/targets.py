@@ -226,9 +226,9 @@ EQUIVALENT: dict[str, str] = {
     ),
     _U + "topmost_ancestor: relation is not None and is_named(session, pubid, relation)"
     " -> is_named(session, pubid, relation)": "an ancestor is there",
-    _O + "_walk: database is not None and member == database.datdba and (ROLE_DATABASE_OWNER not in found)"
-    " -> member == database.datdba and ROLE_DATABASE_OWNER not in found": "a session's database is there",
-    _O + "_walk: database is not None and member == database.datdba and (ROLE_DATABASE_OWNER not in found)"
+    _O + "_walk: database is not None and member == database.datdba and (ROLE_DATABASE_OWNER not in members)"
+    " -> member == database.datdba and ROLE_DATABASE_OWNER not in members": "a session's database is there",
+    _O + "_walk: database is not None and member == database.datdba and (ROLE_DATABASE_OWNER not in members)"
     " -> database is not None and member == database.datdba": "nobody but the owner of the database comes to it, once",
     _O
     + "has_privs_of_role: member == role or is_superuser(session, member) or role in inherited_roles(session, member)"

@@ -183,6 +183,18 @@ def test_what_is_not_there_is_said(served: Served, capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == 'pgrepl: error: missing "=" after "shop" in connection info string\n'
 
 
+def test_publications_with_different_column_lists(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    served.publishing.needs(15)
+    served.pub("CREATE TABLE t (id int PRIMARY KEY, a int); CREATE PUBLICATION p FOR TABLE t (id)")
+    served.pub("CREATE PUBLICATION q FOR TABLE t")
+    said = 'ERROR:  cannot use different column lists for table "public.t" in different publications\n'
+    hint = "HINT:  Name the publications of one subscription with -p.\n"
+    for options, wanted in (([], said + hint), (["-p", "p", "-p", "q"], said)):
+        assert run(["import-schema", served.conninfo, *options]) == 1
+        assert capsys.readouterr().err == wanted
+    assert run(["import-schema", served.conninfo, "-p", "p"]) == 0
+
+
 PROGRAMS = """
 CREATE TYPE mood AS ENUM ('low', 'high');
 CREATE TYPE unused AS (a int);

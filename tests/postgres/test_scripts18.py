@@ -12,7 +12,7 @@ from tests.harness.dose import dose
 from tests.postgres.play import Pair, difference, play_pgrepl
 
 HERE = Path(__file__).parent
-SCRIPTS = sorted((HERE / "scripts18").glob("*.sql"))
+SCRIPTS = sorted((HERE / "scripts_alike_18").glob("*.sql"))
 OF_18 = sorted((HERE / "scripts_of_18").glob("*.sql"))
 LOCATION = re.compile(r"^LOCATION: .*\n", re.M)
 # what pgrepl does not say as 18 does (docs/differences.md), or that is the wheel's: its collations have no versions

@@ -116,3 +116,20 @@ def test_a_binary_value_as_text_is_what_the_server_would_have_sent() -> None:
     assert binary_values.as_text(value, oids.INT4) == "258"
     assert binary_values.binary_value(oids.VARCHAR, "ä".encode()) == "ä"
     assert binary_values.as_text("as it is", oids.UUID) == "as it is"
+
+
+@pytest.mark.parametrize("rows", [1, 2000])
+def test_a_copy_in_binary_form_has_types_of_users(served: Served, rows: int) -> None:
+    """They have other OIDs here: one that no type has, or that of another type."""
+    made = "CREATE TYPE mood AS ENUM ('sad', 'happy'); CREATE TYPE pair AS (a int, m mood); CREATE DOMAIN few AS int"
+    served.pub(f"CREATE DOMAIN apart AS int; {made}")
+    served.sub(made)
+    served.both("CREATE TABLE t (k int PRIMARY KEY, m mood, b pair, s few, l mood[], r int4range)")
+    served.pub(
+        "INSERT INTO t SELECT g, 'happy', '(1,sad)', 5, '{sad,happy}', '[1,3)' "
+        f"FROM generate_series(1, {rows}) g; INSERT INTO t VALUES (0)"
+    )
+    served.pub("CREATE PUBLICATION p FOR ALL TABLES")
+    served.subscribe(options="binary = true")
+    assert served.catch_up() == []
+    assert len(served.same("SELECT * FROM t ORDER BY k")) == rows + 1

@@ -207,3 +207,17 @@ def test_not_null_follows_when_it_is_validated(served: Served) -> None:
     served.pub("UPDATE nv SET k = 1; ALTER TABLE nv VALIDATE CONSTRAINT knn")
     assert served.catch_up() == []
     served.same(shown)
+
+
+@pytest.mark.parametrize("publishing", [18], indirect=True)
+@pytest.mark.parametrize("script", [SCRIPT, ""])
+def test_not_null_keeps_its_name(served: Served, script: str) -> None:
+    """With event triggers, and as the server's catalog tells it."""
+    served.sub("ALTER DATABASE sub SET pgrepl.postgres_version = 18; SET pgrepl.postgres_version = 18")
+    following(served, "CREATE TABLE t (id int PRIMARY KEY, k int)", script=script)
+    served.pub('UPDATE t SET k = 1; ALTER TABLE t ADD CONSTRAINT "K nn" NOT NULL k')
+    served.pub("ALTER TABLE t ADD l int CONSTRAINT lnn NOT NULL DEFAULT 1, ADD m int NOT NULL DEFAULT 2")
+    served.pub("INSERT INTO t VALUES (3, 3)")
+    assert served.catch_up() == []
+    shown = "SELECT conname FROM pg_constraint WHERE conrelid = 't'::regclass AND contype = 'n' ORDER BY 1"
+    assert served.sub(shown) == [("K nn",), ("lnn",), ("t_id_not_null",), ("t_m_not_null",)]

@@ -53,6 +53,10 @@ CREATE INDEX "I x" ON "O d" (b);
 CREATE INDEX ui ON u (({index}));
 ALTER TABLE "O d" REPLICA IDENTITY FULL;
 CREATE VIEW v AS SELECT b FROM "O d";
+CREATE MATERIALIZED VIEW "M" AS SELECT id FROM u;
+CREATE INDEX "M i" ON "M" (({index}));
+CREATE DOMAIN d AS int;
+ALTER DOMAIN d ADD CONSTRAINT "D c" CHECK ({domain}) NOT VALID;
 CREATE TABLE parted (id int, b {type}) PARTITION BY LIST (id);
 CREATE TABLE part PARTITION OF parted FOR VALUES IN (1);
 CREATE SEQUENCE sq OWNED BY "O d".id;
@@ -69,8 +73,10 @@ def test_what_cannot_be_read_is_not_compared(served: Served, capsys: pytest.Capt
     """On either side: it is not said to be missing."""
     served.pub("CREATE TYPE span AS RANGE (subtype = int)")
     check = "span(1, {}id) IS NOT NULL"
-    there = UNREAD.format(type="span", check=check.format(""), index="lower(span(1, id))")
-    here = UNREAD.format(type="text", check="id > 0", index="id + 1")
+    there = UNREAD.format(
+        type="span", check=check.format(""), index="lower(span(1, id))", domain="lower(span(1, VALUE)) > 0"
+    )
+    here = UNREAD.format(type="text", check="id > 0", index="id + 1", domain="VALUE > 0")
     served.pub(there.replace("WHEN (span(1, id)", "WHEN (span(1, NEW.id)"))
     served.sub(here.replace("WHEN (id", "WHEN (NEW.id"))
     catalog = ["--catalog", str(served.folder / "catalog.db")]
@@ -80,8 +86,9 @@ def test_what_cannot_be_read_is_not_compared(served: Served, capsys: pytest.Capt
         assert found.out == ""
         named = [line.removeprefix("pgrepl: warning: not compared: ") for line in found.err.splitlines()]
         assert [line.partition(": ")[0] for line in named] == [
-            'public."O d"', "public.parted", "public.part", "public.u", "public.u", "public.ui", "public.sq",
-            'function public.f(public."O d")', "view public.v", "trigger ut on public.u", "p",
+            "constraint D c of domain public.d", 'public."O d"', "public.parted", "public.part", "public.u", "public.u",
+            "public.ui", "public.sq", 'function public.f(public."O d")', "view public.v",
+            'materialized view public."M"', "trigger ut on public.u", "p",
         ]  # fmt: skip
     served.pub("ALTER TABLE u ADD more int; ALTER TABLE parted ADD more int; CREATE INDEX another ON u (o)")
     assert run(["diff", "sub", served.conninfo, *catalog]) == 1

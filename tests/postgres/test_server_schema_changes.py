@@ -61,6 +61,22 @@ def test_a_generated_column_is_none_of_the_described(served: Served) -> None:
     assert served.sub("SELECT count(*) FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0") == [("5",)]
 
 
+@pytest.mark.parametrize("mode", ["columns", "all"])
+def test_older_rows_get_the_values_of_a_generated_column(served: Served, mode: str) -> None:
+    """What the server computes of a function that is not here stays NULL in rows of before."""
+    served.publishing.needs(18)
+    served.pub("CREATE FUNCTION f(int) RETURNS int IMMUTABLE RETURN $1 * 2")
+    following(served, mode, "FOR TABLE t WITH (publish_generated_columns = stored)")
+    served.pub("ALTER TABLE t ADD g text GENERATED ALWAYS AS (coalesce(b, 'none') || '!') STORED")
+    served.pub("INSERT INTO t VALUES (3, 3, 'x')")
+    same(served)
+    served.pub("ALTER TABLE t ADD h int GENERATED ALWAYS AS (f(id)) STORED; INSERT INTO t VALUES (4)")
+    assert served.catch_up() == []
+    assert served.sub("SELECT g, h FROM t ORDER BY id") == [
+        ("none!", None), ("none!", None), ("x!", None), ("none!", "8"),
+    ]  # fmt: skip
+
+
 def test_the_stream_is_behind_the_server(served: Served) -> None:
     """What was renamed twice, exchanged, dropped or added in between is told by the columns' numbers."""
     following(served, table="CREATE TABLE t (id int PRIMARY KEY, a int, b int, c text)")

@@ -154,3 +154,22 @@ def test_streaming_needs_its_version(instance: Instance, version: str, streaming
         :1
     ] or [""]
     assert said == (f"ERROR:  requested proto_version={version} does not support {need} or higher" if need else "")
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("-1", 'proto_version "-1" out of range'),
+        ("4294967296", 'proto_version "4294967296" out of range'),
+        ("99999999999999999999", "invalid proto_version"),
+        ("1 ", "invalid proto_version"),
+        (" ", "invalid proto_version"),
+        ("", "client sent proto_version=0 but server only supports protocol 1 or higher"),
+        (" +5", "client sent proto_version=5 but server only supports protocol 4 or lower"),
+    ],
+)
+def test_the_version_is_read_as_strtoul_does(instance: Instance, version: str, said: str) -> None:
+    instance.play("pub", "SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+    options = f"'publication_names', 'p', 'proto_version', '{version}'"
+    answer = instance.play("pub", f"SELECT data FROM pg_logical_slot_peek_binary_changes('s', NULL, NULL, {options})")
+    assert answer[0] == f"ERROR:  {said}"

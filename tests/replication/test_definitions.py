@@ -59,6 +59,17 @@ def test_many_changes_between_definitions_go_by_columns(pair: Pair) -> None:
     assert (pair.sub.ways() - before)["apply"] >= 2
 
 
+def test_not_null_keeps_its_name(pair: Pair) -> None:
+    for database in (pair.pub, pair.sub):
+        database("SET pgrepl.postgres_version = 18")
+    pair.sub("ALTER DATABASE sub SET pgrepl.postgres_version = 18")
+    following(pair)
+    pair.pub("UPDATE t SET a = 1, b = 'x'; ALTER TABLE t ADD CONSTRAINT ann NOT NULL a, ALTER b SET NOT NULL")
+    assert pair.catch_up() == []
+    shown = "SELECT conname FROM pg_constraint WHERE conrelid = 't'::regclass AND contype = 'n' ORDER BY 1"
+    assert pair.sub(shown) == pair.pub(shown) == [("ann",), ("t_b_not_null",), ("t_id_not_null",)]
+
+
 def test_names_and_drops_of_tables(pair: Pair) -> None:
     pair.both("CREATE TABLE other (k int PRIMARY KEY)")
     following(pair)

@@ -48,6 +48,32 @@ def test_older_rows_get_constants_that_only_a_rewritten_table_has(pair: Pair) ->
     ]
 
 
+def test_older_rows_get_the_values_of_a_generated_column(pair: Pair) -> None:
+    """The column here is an ordinary one: its later values are the publisher's."""
+    following(pair, publication="FOR TABLE t WITH (publish_generated_columns = stored)")
+    pair.pub("UPDATE t SET a = id * 10")
+    pair.pub("ALTER TABLE t RENAME a TO ax")
+    pair.pub("""ALTER TABLE t ADD g int GENERATED ALWAYS AS (ax + 1) STORED NOT NULL""")
+    pair.pub("UPDATE t SET ax = 50 WHERE id = 1")
+    same(pair)
+    assert pair.sub("SELECT id, g FROM t ORDER BY id") == [("1", "51"), ("2", "21")]
+    assert pair.sub("SELECT attgenerated FROM pg_attribute WHERE attname = 'g' ORDER BY 1") == [("",)]
+    pair.pub(
+        "BEGIN; INSERT INTO t VALUES (3, 3, 'x'); ALTER TABLE t ADD h text GENERATED ALWAYS AS (b || ax) STORED;"
+        " UPDATE t SET b = 'z' WHERE id = 2; INSERT INTO t VALUES (4, 4, 'y'); COMMIT"
+    )
+    same(pair)
+    assert pair.sub("SELECT id, h FROM t ORDER BY id") == [("1", None), ("2", "z20"), ("3", "x3"), ("4", "y4")]
+
+
+def test_values_that_cannot_be_computed_here_are_null(pair: Pair) -> None:
+    pair.pub("CREATE FUNCTION f(int) RETURNS int IMMUTABLE RETURN $1 * 2")
+    following(pair, publication="FOR TABLE t WITH (publish_generated_columns = stored)")
+    pair.pub("ALTER TABLE t ADD g int GENERATED ALWAYS AS (f(id)) STORED; INSERT INTO t VALUES (3)")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT id, g FROM t ORDER BY id") == [("1", None), ("2", None), ("3", "6")]
+
+
 def test_columns_are_renamed_widened_and_dropped(pair: Pair) -> None:
     following(pair)
     pair.pub("ALTER TABLE t RENAME COLUMN a TO amount")

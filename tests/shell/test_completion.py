@@ -216,6 +216,11 @@ def test_every_command_that_has_help_is_offered() -> None:
         assert kinds - {"TABLE AS", "OWNED"} - set(following([verb]) or ()) == set()
 
 
+def test_columns_of_a_later_release_are_not_offered(shell: Shell) -> None:
+    assert completions(shell, "select subr", after=" from pg_subscription")[1] == ["subrunasowner"]
+    assert completions(shell, "comment on column pg_publication.puba", after="")[1] == ["pg_publication.puballtables"]
+
+
 def test_what_stands_behind_the_cursor_counts(shell: Shell) -> None:
     assert completions(shell, "select l.", after=" from lines l where true")[1] == ['l."No"', "l.order_id", "l.total"]
     assert completions(shell, "select to", after=" from orders; select 1")[1] == ["total"]

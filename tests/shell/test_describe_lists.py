@@ -77,3 +77,13 @@ def test_the_default_versions_of_extensions_are_told_in_18(folder: Path) -> None
         " plpgsql | 1.0     | 1.0             | pg_catalog | PL/pgSQL procedural language\n"
         "(1 row)\n\n"
     )
+
+
+def test_ordered_set_aggregates_say_what_is_sorted(folder: Path) -> None:
+    """As a server 17 says it; a VARIADIC parameter stands for both kinds."""
+    done = pgrepl("-XAt", "-c", r"\da mode", "-c", r"\df percentile_disc float8", "-c", r"\da cume_dist", cwd=folder)
+    assert done.stdout == (
+        "pg_catalog|mode|anyelement|ORDER BY anyelement|\n"
+        "pg_catalog|percentile_disc|anyelement|double precision ORDER BY anyelement|agg\n"
+        'pg_catalog|cume_dist|double precision|VARIADIC "any" ORDER BY VARIADIC "any"|\n'
+    )

@@ -34,6 +34,7 @@ def test_several_commands_are_shown_when_several_fit(pgrepl: Run) -> None:
     assert re.findall("Command:     (.*)", printed) == [
         "ALTER SCHEMA",
         "ALTER SEQUENCE",
+        "ALTER SERVER",
         "ALTER SUBSCRIPTION",
         "ALTER SYSTEM",
     ]
@@ -65,3 +66,16 @@ def test_every_command_on_the_page_is_there(pgrepl: Run) -> None:
     assert len(commands) > 60
     script = "\\if false\n" + "".join(f"\\{name}\n" for name in commands if name not in ("if", "elif", "else", "endif"))
     assert pgrepl(script=script + "\\endif\n").stdout.decode() == ""
+
+
+def test_the_page_names_what_psql_names(pgrepl: Run) -> None:
+    """Commands that work, if they are of rare things, too."""
+    page = pgrepl("-c", "\\?").stdout.decode()
+    for name in (
+        r"\copy ...",
+        r"\ef [FUNCNAME [LINE]]",
+        r"\da[S]  [PATTERN]",
+        r"\dT[S+] [PATTERN]",
+        r"\sf[+]  FUNCNAME",
+    ):
+        assert f"\n  {name}" in page

@@ -57,3 +57,14 @@ def test_the_format_may_be_set_in_the_shell(tmp_path: Path) -> None:
         "-q", cwd=tmp_path, script="\\pset format ndjson\nSELECT 1 AS a;\n\\pset format csv\nSELECT 1 AS a;\n"
     )
     assert done.stdout == '{"a": 1}\na\n1\n'
+
+
+def test_a_described_column_tells_how_it_is_generated(tmp_path: Path) -> None:
+    script = (
+        "CREATE TABLE t (a int, s int GENERATED ALWAYS AS (a + 1) STORED, v int GENERATED ALWAYS AS (a) VIRTUAL);\n"
+    )
+    pgrepl("-q", "-c", "ALTER DATABASE postgres SET pgrepl.postgres_version = 18", cwd=tmp_path)
+    assert pgrepl("-q", cwd=tmp_path, script=script).stderr == ""
+    (table,) = json.loads(pgrepl("describe", "table", "t", "--json", cwd=tmp_path).stdout)
+    told = [(each["name"], each["generated"], each["generated_as"]) for each in table["columns"]]
+    assert told == [("a", False, None), ("s", True, "stored"), ("v", True, "virtual")]

@@ -305,6 +305,24 @@ def test_two_catalogs_differ_in_roles_too(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        'ALTER TABLE fk ADD CONSTRAINT "n v" FOREIGN KEY (a) REFERENCES pk NOT VALID',
+        'ALTER TABLE pk ADD CONSTRAINT "not null" NOT NULL b',
+    ],
+)
+def test_what_17_does_not_know_is_planned_for_18(change: str, tmp_path: Path) -> None:
+    made = "CREATE TABLE pk (a int PRIMARY KEY, b int); CREATE TABLE fk (a int) PARTITION BY LIST (a)"
+    pgrepl("-q", "-c", "CREATE DATABASE one", "-c", "CREATE DATABASE other", cwd=tmp_path)
+    pgrepl("-q", "-d", "one", "-c", made, cwd=tmp_path)
+    pgrepl("-q", "-d", "other", "-c", "SET pgrepl.postgres_version = 18", "-c", made, "-c", change, cwd=tmp_path)
+    found = pgrepl("diff", "one", "other", cwd=tmp_path).stdout
+    assert found.startswith("SET pgrepl.postgres_version = 18;\n")
+    assert pgrepl("-q", "-d", "one", cwd=tmp_path, script=found).stderr == ""
+    assert pgrepl("diff", "one", "other", cwd=tmp_path).stdout == ""
+
+
 def test_identity_columns_of_partitions_and_new_ones(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Database(here) as there:
         there("CREATE TABLE t (id int)", "INSERT INTO t VALUES (1), (2)")

@@ -28,6 +28,8 @@ from pgrepl.types.plain import parse_lsn
 from pgrepl.writing.copy.copy_from import check_copy, copy_files
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
     from pgrepl.api.opened import OpenedSession
     from pgrepl.catalog.session.session import Session
 
@@ -38,8 +40,8 @@ _TYPES = {
 }  # fmt: skip
 
 
-def batches(rows: Iterable[Any], schema: Any) -> Iterator[Any]:
-    """`schema` is the StructType of the rows."""
+def batches(rows: Iterable[Any], schema: StructType) -> Iterator[pa.RecordBatch]:
+    """Rows of Spark as batches of Arrow."""
     kinds = pa.schema([(field.name, arrow_type(field.dataType.simpleString())) for field in schema.fields])
     source = iter(rows)
     while portion := list(islice(source, _ROWS)):
@@ -48,16 +50,16 @@ def batches(rows: Iterable[Any], schema: Any) -> Iterator[Any]:
         yield pa.RecordBatch.from_arrays(arrays, schema=kinds)
 
 
-def arrow_type(name: str) -> Any:
+def arrow_type(name: str) -> pa.DataType:
     """The Arrow type of a type that Spark prints as `decimal(10,2)` or `array<int>`."""
     if name in _TYPES:
         return getattr(pa, _TYPES[name])()
     if name in ("timestamp", "timestamp_ntz"):
         return pa.timestamp("us", "UTC" if name == "timestamp" else None)
-    if found := re.fullmatch(r"decimal\((\d+),(\d+)\)", name):
-        return pa.decimal128(int(found[1]), int(found[2]))
-    if found := re.fullmatch(r"array<(.+)>", name):
-        return pa.list_(arrow_type(found[1]))
+    if match := re.fullmatch(r"decimal\((\d+),(\d+)\)", name):
+        return pa.decimal128(int(match[1]), int(match[2]))
+    if match := re.fullmatch(r"array<(.+)>", name):
+        return pa.list_(arrow_type(match[1]))
     raise PgError("0A000", f"a column of Spark's type {name} is not supported", hint="Cast it to a string.")
 
 
@@ -87,10 +89,10 @@ class Written:
 # --- in a task -------------------------------------------------------------------------------------------------------
 
 
-def write_file(folder: str, batches: Iterable[Any]) -> Written | None:
+def write_file(folder: str, batches: Iterable[pa.RecordBatch]) -> Written | None:
     """Write batches into a new file in the folder; None if there are no rows."""
-    found = _with_rows(batches)
-    first = next(found, None)
+    filled = _with_rows(batches)
+    first = next(filled, None)
     if first is None:
         return None
     path = f"{folder}{storage.uuid7()}.parquet"
@@ -99,7 +101,7 @@ def write_file(folder: str, batches: Iterable[Any]) -> Written | None:
         with storage.writing(path):
             storage.make_folder(folder)
             with storage.open_output(path) as sink, pq.ParquetWriter(sink, first.schema) as writer:
-                for batch in (each for part in ([first], found) for each in part):
+                for batch in (piece for part in ([first], filled) for piece in part):
                     writer.write_table(pa.Table.from_batches([batch]))
                     rows += batch.num_rows
         storage.make_durable(path)
@@ -109,7 +111,7 @@ def write_file(folder: str, batches: Iterable[Any]) -> Written | None:
     return Written(path, rows)
 
 
-def _with_rows(batches: Iterable[Any]) -> Iterator[Any]:
+def _with_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if batch.num_rows:
             yield batch
@@ -250,10 +252,10 @@ def progress_of_job(options: SourceOptions) -> Progress | None:
 
 def _position(text: str) -> int:
     """A whole number, or an LSN."""
-    found = int(text) if text.isascii() and text.isdigit() else parse_lsn(text)
-    if not 0 < found < 2**63:
+    position = int(text) if text.isascii() and text.isdigit() else parse_lsn(text)
+    if not 0 < position < 2**63:
         raise PgError("22023", f'invalid value for option "position": "{text}"')
-    return found
+    return position
 
 
 def progress_of_batch(options: SourceOptions, batch: int) -> Progress:

@@ -87,11 +87,11 @@ class CopiedRows:
     keys: tuple[ShownColumn, ...]
     lsn: int
 
-    def batches(self) -> Iterator[Any]:
-        for found in self.part.batches():
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for batch in self.part.batches():
             yield _with_extra(
-                found, self.keys, ["insert"] * found.num_rows, [lsn_text(self.lsn)] * found.num_rows,
-                [self.lsn << RANK_BITS] * found.num_rows, None, None, None,
+                batch, self.keys, ["insert"] * batch.num_rows, [lsn_text(self.lsn)] * batch.num_rows,
+                [self.lsn << RANK_BITS] * batch.num_rows, None, None, None,
             )  # fmt: skip
 
 
@@ -108,8 +108,7 @@ class ChangedRows:
     xids: Numbers
     times: Numbers
 
-    def batches(self) -> Iterator[Any]:
-
+    def batches(self) -> Iterator[pa.RecordBatch]:
         words = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
         relation = self.range.source.relation
         seq, decoded = self.range.read()
@@ -132,15 +131,15 @@ class ChangedRows:
                 index = pa.array(old_at[here], mask=~decoded.has_old[here])
                 olds.append(column.shown(pa.nulls(len(here), decoded.new[places[column.name]].type)
                                          if old is None else old.take(index)))  # fmt: skip
-            found = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self.columns])
+            batch = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self.columns])
             yield _with_extra(
-                found, self.keys, [words[int(op)] for op in decoded.op[here]],
+                batch, self.keys, [words[int(op)] for op in decoded.op[here]],
                 [lsn_text(int(lsn)) for lsn in self.lsns[at[here]]], seq[here] + (self.first << RANK_BITS),
                 self.xids[at[here]], self.times[at[here]] + _EPOCH, (olds, decoded.has_old[here]),
             )  # fmt: skip
 
 
-def _chosen(new: Any, old: Any, deleted: Numbers, new_at: Numbers, old_at: Numbers) -> Any:
+def _chosen(new: pa.Array, old: pa.Array | None, deleted: Numbers, new_at: Numbers, old_at: Numbers) -> pa.Array:
     """The new value of each row, or the old one of a deleted row; NULL if that is not known."""
     if not deleted.any():
         return new.take(pa.array(new_at))
@@ -151,20 +150,21 @@ def _chosen(new: Any, old: Any, deleted: Numbers, new_at: Numbers, old_at: Numbe
 
 
 def _with_extra(
-    found: Any, keys: Sequence[ShownColumn], operations: Any, lsns: Any, seqs: Any, xids: Any, times: Any,
-    old: tuple[list[Any], Numbers] | None,
-) -> Any:  # fmt: skip
+    batch: pa.RecordBatch, keys: Sequence[ShownColumn], operations: Sequence[str], lsns: Sequence[str],
+    seqs: Sequence[int] | Numbers, xids: Sequence[int | None] | Numbers | None,
+    times: Sequence[int | None] | Numbers | None, old: tuple[list[pa.Array], Numbers] | None,
+) -> pa.RecordBatch:  # fmt: skip
     """A batch of the table's columns with the columns that say what change a row is."""
-    count = found.num_rows
+    count = batch.num_rows
     arrays = [
-        *found.columns,
+        *batch.columns,
         pa.array(operations, pa.string()),
         pa.array(lsns, pa.string()),
         pa.array(seqs, pa.int64()),
         pa.nulls(count, pa.int64()) if xids is None else pa.array(xids, pa.int64()),
         pa.nulls(count, _moment()) if times is None else pa.array(times, pa.int64()).cast(_moment()),
     ]
-    names = [*found.schema.names, *EXTRA]
+    names = [*batch.schema.names, *EXTRA]
     if keys:
         fields = [pa.field(key.name, key.arrow()) for key in keys]
         if old is None:
@@ -178,47 +178,47 @@ def _with_extra(
     return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def _moment() -> Any:
+def _moment() -> pa.DataType:
     return pa.timestamp("us", "UTC")
 
 
 # --- planning --------------------------------------------------------------------------------------------------------
 
 
-def copy_parts(session: Session, source: ChangesSource, end: int, wanted: int | None) -> list[Any]:
+def copy_parts(session: Session, source: ChangesSource, end: int, wanted: int | None) -> list[CopiedRows]:
     """The published rows as they were before `end`."""
     of = source_of(session, quote_qualified(source.table.schema, source.table.name), source.publication)
     names = [column.name for column in source.columns]
-    found = parts_of(session, of, names, wanted, snapshot=end - 1)
-    return [CopiedRows(part, source.keys, end - 1) for part in found]
+    parts = parts_of(session, of, names, wanted, snapshot=end - 1)
+    return [CopiedRows(part, source.keys, end - 1) for part in parts]
 
 
-def change_parts(session: Session, source: ChangesSource, start: int, end: int) -> list[Any]:
+def change_parts(session: Session, source: ChangesSource, start: int, end: int) -> list[ChangedRows | GivenRows]:
     """The changes of transactions that finish at `start` or later and before `end`."""
-    parts: list[Any] = []
+    parts: list[ChangedRows | GivenRows] = []
     for stretch in stretches(session, [source.publication], source.table.oid, start, end):
         if stretch.ranges is None:
             parts += _messages(session, source, stretch)
             continue
         if stretch.truncates:
             parts.append(_truncates(source, stretch))
-        parts += [_part(source, stretch, each) for each in stretch.ranges]
+        parts += [_part(source, stretch, sent) for sent in stretch.ranges]
     return parts
 
 
-def _part(source: ChangesSource, stretch: SentStretch, found: SentRange) -> ChangedRows:
-    relation = found.source.relation
+def _part(source: ChangesSource, stretch: SentStretch, sent: SentRange) -> ChangedRows:
+    relation = sent.source.relation
     _check_columns(source, [(c.name, c.type, c.typmod) for c in relation.columns])
     transactions = stretch.transactions
     return ChangedRows(
-        found,
+        sent,
         stretch.first,
         source.columns,
         source.keys,
-        np.array([each.last_seq for each in transactions], np.int64),
-        np.array([each.finish_lsn for each in transactions], np.int64),
-        np.array([each.xid for each in transactions], np.int64),
-        np.array([each.committed_at for each in transactions], np.int64),
+        np.array([transaction.last_seq for transaction in transactions], np.int64),
+        np.array([transaction.finish_lsn for transaction in transactions], np.int64),
+        np.array([transaction.xid for transaction in transactions], np.int64),
+        np.array([transaction.committed_at for transaction in transactions], np.int64),
     )
 
 
@@ -257,7 +257,7 @@ def _messages(session: Session, source: ChangesSource, stretch: SentStretch) -> 
                 seq += 1
                 lsn, xid, time = told
                 if not isinstance(message, Message):
-                    if any(each.relid == source.table.oid for each in message.relations):
+                    if any(rel.relid == source.table.oid for rel in message.relations):
                         rows.append((None, None, "truncate", lsn, seq, xid, time))
                     continue
                 if message.relation.relid != source.table.oid:
@@ -285,7 +285,7 @@ def _messages(session: Session, source: ChangesSource, stretch: SentStretch) -> 
 def _given(source: ChangesSource, rows: Sequence[Any]) -> GivenRows:
     """Changes as (new values, old key, operation, LSN, sequence number, XID, time of the commit)."""
 
-    def array(column: ShownColumn, values: list[Any]) -> Any:
+    def array(column: ShownColumn, values: list[Any]) -> pa.Array:
         return column.shown(column.array_of(values))
 
     arrays = [
@@ -295,10 +295,10 @@ def _given(source: ChangesSource, rows: Sequence[Any]) -> GivenRows:
     olds = [
         array(column, [None if row[1] is None else row[1][n] for row in rows]) for n, column in enumerate(source.keys)
     ]
-    found = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in source.columns])
-    made = _with_extra(
-        found, source.keys, [row[2] for row in rows], [lsn_text(row[3]) for row in rows], [row[4] for row in rows],
+    batch = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in source.columns])
+    whole = _with_extra(
+        batch, source.keys, [row[2] for row in rows], [lsn_text(row[3]) for row in rows], [row[4] for row in rows],
         [row[5] for row in rows], [row[6] + _EPOCH for row in rows],
         (olds, np.array([row[1] is not None for row in rows], np.bool_)),
     )  # fmt: skip
-    return stream_of([made])
+    return stream_of([whole])

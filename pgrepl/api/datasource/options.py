@@ -113,14 +113,14 @@ class SourceOptions:
 
 def find_table(session: Session, name: str) -> Relation:
     """The table of an option: `orders`, `sales.orders`, with identifiers as in SQL. It must have rows of its own."""
-    found = relation_named(session, name)
-    if found.kind not in ("r", "p"):
+    table = relation_named(session, name)
+    if table.kind not in ("r", "p"):
         raise PgError(
-            "42809", f'"{found.name}" is not a table', hint="Query it instead: pgrepl.connect(…).execute(…).spark()."
+            "42809", f'"{table.name}" is not a table', hint="Query it instead: pgrepl.connect(…).execute(…).spark()."
         )
-    if found.is_system:
-        raise PgError("42809", f'"{found.name}" is a system table', hint="Query it with pgrepl.connect(…).execute(…).")
-    return found
+    if table.is_system:
+        raise PgError("42809", f'"{table.name}" is a system table', hint="Query it with pgrepl.connect(…).execute(…).")
+    return table
 
 
 # --- shown ------------------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ class ShownColumn:
             return "ARRAY<STRING>"
         return "STRING" if self.is_written else self.form.spark
 
-    def arrow(self) -> Any:
+    def arrow(self) -> pa.DataType:
         """The Arrow type of a batch that Spark gets."""
         if self.spark == "STRING":
             return pa.string()
@@ -169,7 +169,7 @@ class ShownColumn:
             return pa.list_(pa.string())
         return self.form.arrow()
 
-    def array_of(self, values: list[Any]) -> Any:
+    def array_of(self, values: list[Any]) -> pa.Array:
         """Python values as an array that can be shown."""
         return pa.array(self._texts(values), pa.string()) if self.is_text else plain_array(self.form.to_array(values))
 
@@ -177,7 +177,7 @@ class ShownColumn:
         write = writer(self.typoid)
         return [None if value is None else write(value, DEFAULT_STYLE) for value in values]
 
-    def shown(self, array: Any, stored: Form | None = None) -> Any:
+    def shown(self, array: pa.Array, stored: Form | None = None) -> pa.Array:
         """A stored array as Spark gets it. `stored`: its form, if another writer has chosen that."""
         if self.is_text:
             is_written = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
@@ -194,14 +194,14 @@ class ShownColumn:
         kind = self.arrow()
         return array if array.type == kind else array.cast(kind)
 
-    def _check_finite(self, array: Any) -> None:
+    def _check_finite(self, array: pa.Array) -> None:
         if pa.types.is_date(array.type):
-            found, most = pc.min_max(array.cast(pa.int32())), text.DATE_INFINITY
+            ends, most = pc.min_max(array.cast(pa.int32())), text.DATE_INFINITY
         elif pa.types.is_timestamp(array.type):
-            found, most = pc.min_max(array.cast(pa.int64())), text.TIMESTAMP_INFINITY
+            ends, most = pc.min_max(array.cast(pa.int64())), text.TIMESTAMP_INFINITY
         else:
             return
-        low, high = found["min"].as_py(), found["max"].as_py()
+        low, high = ends["min"].as_py(), ends["max"].as_py()
         if low is not None and (high >= most or low <= -most):
             raise PgError(
                 "22008",
@@ -234,7 +234,7 @@ class _NotAlike(Exception):
 
 def conditions_of(filters: Sequence[Any], columns: Mapping[str, ShownColumn]) -> list[Expr | None]:
     """Each filter as a condition; None: only Spark knows which rows it means."""
-    return [_condition_or_none(each, columns) for each in filters]
+    return [_condition_or_none(pushed, columns) for pushed in filters]
 
 
 def _condition_or_none(filter: Any, columns: Mapping[str, ShownColumn]) -> Expr | None:

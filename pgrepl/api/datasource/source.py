@@ -43,6 +43,7 @@ from pgrepl.types.oids import UNKNOWN
 from pgrepl.types.plain import lsn_text, parse_lsn
 
 if TYPE_CHECKING:
+    from pgrepl.api.datasource.changes import ChangedRows, CopiedRows
     from pgrepl.api.datasource.options import ShownColumn
     from pgrepl.api.opened import OpenedSession
     from pgrepl.sql.nodes import Expr
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 class PartToRead(InputPartition):
     """A part of the rows, for one task."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part | CopiedRows | ChangedRows | _Nothing) -> None:
         super().__init__(None)
         self.part = part
 
@@ -111,7 +112,7 @@ class FilteringReader(TableReader):
         with options.session() as opened, reading(opened.session):
             source = source_of(opened.session, options.get("table"), options.get("publication"))
         conditions = conditions_of(filters, {column.name: column for column in source.columns})
-        self._pushed = [each for each in conditions if each is not None]
+        self._pushed = [condition for condition in conditions if condition is not None]
         return [filter for filter, condition in zip(filters, conditions, strict=True) if condition is None]
 
 
@@ -119,13 +120,13 @@ def named(source: TableSource, schema: StructType) -> list[str]:
     """The columns that a schema asks for, which may be fewer than the table has; an error for other types."""
     known = {field.name: field for field in struct(source.columns).fields}
     for field in schema.fields:
-        found = known.get(field.name)
-        if found is None:
+        known_field = known.get(field.name)
+        if known_field is None:
             raise PgError("42703", f'column "{field.name}" of relation "{source.table.name}" does not exist')
-        if found.dataType != field.dataType:
+        if known_field.dataType != field.dataType:
             raise PgError(
                 "42804",
-                f'column "{field.name}" is {found.dataType.simpleString()}, not {field.dataType.simpleString()}',
+                f'column "{field.name}" is {known_field.dataType.simpleString()}, not {field.dataType.simpleString()}',
                 hint="Read it as it is, and cast it in Spark.",
             )
     return [field.name for field in schema.fields]
@@ -138,7 +139,7 @@ class _Nothing:
         return iter(())
 
 
-EMPTY: Any = _Nothing()
+EMPTY = _Nothing()
 
 
 # --- stream reader ----------------------------------------------------------------------------------------------------
@@ -219,6 +220,7 @@ class ChangesReader(DataSourceStreamReader):
                     "since the stream began",
                     hint="Restart the stream with another checkpoint and another slot.",
                 )
+            parts: Sequence[Part | CopiedRows | ChangedRows]
             if first == _START:
                 parts = copy_parts(session, source, last, self._options.number("partitions"))
             else:

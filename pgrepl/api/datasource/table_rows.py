@@ -68,7 +68,7 @@ class StoredRows:
     attnums: tuple[int, ...]
     columns: tuple[ShownColumn, ...]
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         test = None if self.filter is None else self.filter.test(forms_of(self.table, self.filter.attnums))
         asked = frozenset() if self.filter is None else self.filter.attnums
         read = sorted(asked.union(self.attnums))
@@ -83,7 +83,7 @@ class StoredRows:
                     yield batch(self.columns, [arrays[attnum] for attnum in self.attnums], forms, count=count)
 
 
-def _portions(rows: PartRows, read: Sequence[int]) -> Iterator[tuple[dict[int, Any], int]]:
+def _portions(rows: PartRows, read: Sequence[int]) -> Iterator[tuple[dict[int, pa.Array], int]]:
     """Portions without single rows outside of the bounds."""
     if isinstance(rows, FileRows) and rows.bounds:
         for arrays, count, _ in rows.placed(read, row_ids=False):
@@ -98,17 +98,17 @@ class GivenRows:
 
     stream: bytes
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         yield from pa.ipc.open_stream(self.stream)
 
 
 def batch(
     columns: Sequence[ShownColumn],
-    arrays: Sequence[Any],
+    arrays: Sequence[pa.Array],
     stored: Sequence[Form | None] | None = None,
     *,
     count: int = 0,
-) -> Any:
+) -> pa.RecordBatch:
     """`count`: the number of rows, which a batch without columns has, too."""
     if not columns:
         return pa.record_batch([pa.nulls(count)], names=[""]).select([])
@@ -155,19 +155,19 @@ def source_of(
                 "22023", "the data source needs the option \"table\" or \"publication\"",
                 hint='Add .option("table", "schema.name").',
             )  # fmt: skip
-        found = find_table(session, table)
-        _check_readable(session, found)
-        shown = _shown(session, found, found.kept)
-        return TableSource(found, None, shown, _condition(session, found, where, pushed))
-    found = published_table(session, publication, table)
+        rel = find_table(session, table)
+        _check_readable(session, rel)
+        shown = _shown(session, rel, rel.kept)
+        return TableSource(rel, None, shown, _condition(session, rel, where, pushed))
+    rel = published_table(session, publication, table)
     try:
-        plan = copy_plan(session, found.schema, found.name, [publication])
+        plan = copy_plan(session, rel.schema, rel.name, [publication])
     except Uncopyable as refused:
         raise refused.error from refused
-    condition = _condition(session, found, where, pushed)
+    condition = _condition(session, rel, where, pushed)
     if condition is not None:
         plan = _narrowed(plan, condition)
-    return TableSource(found, plan, _shown(session, found, [found.attributes[n - 1] for n in plan.columns]))
+    return TableSource(rel, plan, _shown(session, rel, [rel.attributes[n - 1] for n in plan.columns]))
 
 
 def _shown(session: Session, table: Relation, columns: Sequence[Attribute]) -> tuple[ShownColumn, ...]:
@@ -193,13 +193,13 @@ def _analyzed(session: Session, table: Relation, node: nodes.Expr) -> Expr:
 
 def _where(session: Session, table: Relation, where: str) -> Expr:
     """The condition of the option `where`; an error if it asks for more than the row, as a subquery does."""
-    found = _analyzed(session, table, parse_expression(where))
-    attnums = var_attnums(found)
+    expr = _analyzed(session, table, parse_expression(where))
+    attnums = var_attnums(expr)
     if not has_table_privilege(session, table, "SELECT") and not all(
         has_column_privilege(session, table, attnum, "SELECT") for attnum in attnums
     ):
         raise permission_denied(table)
-    program = program_of(found, Context(session)) if min(attnums, default=1) > 0 else None
+    program = program_of(expr, Context(session)) if min(attnums, default=1) > 0 else None
     if program is None:
         raise PgError(
             "0A000", f'the condition of option "where" cannot be computed from the columns of a row alone: {where}',
@@ -211,19 +211,19 @@ def _where(session: Session, table: Relation, where: str) -> Expr:
 
 def _narrowed(plan: CopyPlan, condition: Expr) -> CopyPlan:
     """The plan, with a condition that all rows are to pass."""
-    filters = tuple([all_are_true([each, condition]) for each in plan.filters]) or (condition,)
+    filters = tuple([all_are_true([row_filter, condition]) for row_filter in plan.filters]) or (condition,)
     return replace(plan, filters=filters)
 
 
 def published_table(session: Session, publication: str, table: str | None) -> Relation:
     """The table of a publication: the one that is named, or the only one."""
     publication_by_name(session, publication)
-    oids = dict.fromkeys(each.relid for each in published_tables(session, [publication]))
+    oids = dict.fromkeys(published.relid for published in published_tables(session, [publication]))
     if table is not None:
-        found = find_table(session, table)
-        if found.oid not in oids:
-            raise PgError("42704", f'relation "{found.name}" is not part of the publication "{publication}"')
-        return found
+        rel = find_table(session, table)
+        if rel.oid not in oids:
+            raise PgError("42704", f'relation "{rel.name}" is not part of the publication "{publication}"')
+        return rel
     if len(oids) != 1:
         names = ", ".join(sorted(relation(session, oid).qualified_name for oid in oids)) or "none"
         raise PgError(
@@ -250,12 +250,12 @@ def parts_of(
     if hides_rows(session, source.table, session.role):
         return []
     try:
-        found = list(_sources(session, source, snapshot))
+        sources = list(_sources(session, source, snapshot))
     except Declined:
         return list(_given(session, source, columns))
     parts: list[Part] = []
     listed = []
-    for kernel, numbers in found:
+    for kernel, numbers in sources:
         attnums = tuple([numbers[source.attnum(name)] for name in names])
         asked = frozenset() if kernel.filter is None else kernel.filter.attnums
         listed.append((kernel, attnums, kernel.rows(sorted(asked.union(attnums)))))
@@ -309,9 +309,9 @@ def given_rows(columns: Sequence[ShownColumn], values: Sequence[Sequence[Any]], 
     return stream_of([batch(columns, arrays, count=count)])
 
 
-def stream_of(batches: Sequence[Any]) -> GivenRows:
+def stream_of(batches: Sequence[pa.RecordBatch]) -> GivenRows:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
-        for each in batches:
-            writer.write_batch(each)
+        for given in batches:
+            writer.write_batch(given)
     return GivenRows(sink.getvalue().to_pybytes())

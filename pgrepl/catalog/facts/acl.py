@@ -60,7 +60,7 @@ class ObjectProperty:
     """A system table of objects: its columns of names, owners and access lists, and the word that messages have for an
     object (ObjectProperty of objectaddress.c)."""
 
-    table: Any
+    table: type[Any]  # of its rows
     word: str
     name: str
     owner: str
@@ -102,7 +102,7 @@ PROPERTIES = {
         tables.pg_database, "database", "datname", "datdba", "datacl", ObjectKind.DATABASE, "", is_shared=True
     ),
 }
-_OF_TABLE = {each.table: each for each in PROPERTIES.values()}
+_OF_TABLE = {properties.table: properties for properties in PROPERTIES.values()}
 
 
 def property_of(row: Owned) -> ObjectProperty:

@@ -85,7 +85,7 @@ class ActivityTable:
 def found(pid: int) -> dict[str, Any] | None:
     """The entry of the session with this PID."""
     there = table()
-    return None if there is None else next((each for each in there.entries() if each["pid"] == pid), None)
+    return None if there is None else next((entry for entry in there.entries() if entry["pid"] == pid), None)
 
 
 def send_signal(entry: Mapping[str, Any], number: int) -> None:
@@ -206,8 +206,8 @@ class Copying:
         if self._since is None or self.pieces_processed <= self._since[1]:
             return None
         since, before = self._since
-        each = (self._last - since) / (self.pieces_processed - before)
-        left = each * (self.pieces_total - self.pieces_processed)
+        per_piece = (self._last - since) / (self.pieces_processed - before)
+        left = per_piece * (self.pieces_total - self.pieces_processed)
         return max(0.0, left - (time.monotonic() - self._last))
 
 

@@ -202,15 +202,15 @@ class _Search:
         return flags, part_of
 
     def _dependents(self, address: ObjectAddress) -> list[tuple[ObjectAddress, _Reached]]:
-        found = []
+        dependents = []
         for row in dependents_of(self.session, address):
             other = ObjectAddress(row.classid, row.objid, row.objsubid)
             if other[:2] == address[:2] and address.subid == 0:
                 continue
-            found.append((other, _REACHED_BY[row.deptype]))
+            dependents.append((other, _REACHED_BY[row.deptype]))
         # newer objects before older ones (object_address_comparator)
-        found.sort(key=lambda f: (-f[0].objid, f[0].classid, f[0].subid & 0xFFFF_FFFF))
-        return found
+        dependents.sort(key=lambda f: (-f[0].objid, f[0].classid, f[0].subid & 0xFFFF_FFFF))
+        return dependents
 
     def _on_stack(self, address: ObjectAddress, flags: _Reached) -> bool:
         return _add_flags([t for t in reversed(self._stack) if t.address[:2] == address[:2]], address, flags)

@@ -47,26 +47,26 @@ def names(table: Relation) -> tuple[str, str]:
     return shown, behind
 
 
-def is_log(found: Relation) -> bool:
+def is_log(rel: Relation) -> bool:
     """Has the relation the columns of a log?"""
-    return found.kind == "r" and all(found.attribute(name) is not None for name, _ in OWN)
+    return rel.kind == "r" and all(rel.attribute(name) is not None for name, _ in OWN)
 
 
 def log_of(session: Session, table: Relation) -> Relation | None:
     """The log of a table; None: its past is not kept."""
     for suffix in reversed(_SUFFIXES):
-        found = in_schema(session, table, table.name + suffix)
-        if found is not None and is_log(found):
-            return found
+        log = in_schema(session, table, table.name + suffix)
+        if log is not None and is_log(log):
+            return log
     return None
 
 
 def table_of(session: Session, log: Relation) -> Relation | None:
     """The table whose changes a log has; None: there is none of this name."""
     for suffix in reversed(_SUFFIXES):
-        found = in_schema(session, log, log.name.removesuffix(suffix)) if log.name.endswith(suffix) else None
-        if found is not None and found.kind in ("r", "p"):
-            return found
+        table = in_schema(session, log, log.name.removesuffix(suffix)) if log.name.endswith(suffix) else None
+        if table is not None and table.kind in ("r", "p"):
+            return table
     return None
 
 
@@ -90,7 +90,7 @@ def versions_sql(session: Session, table: Relation, log: Relation, *, places: bo
     again itself was never valid. `places`: show those, too, and by which row of the log a version begins."""
     keys, has_key = key_names(session, table)
     own = {name for name, _ in OWN}
-    shown = [each.name for each in log.columns if each.name not in own and not _is_old(each.name, log)]
+    shown = [column.name for column in log.columns if column.name not in own and not _is_old(column.name, log)]
     columns = ", ".join(map(quote_identifier, shown))
     begun = ", lsn, change" if places else ""
     versions = (_of_keys if has_key else _of_rows)(keys, shown)
@@ -129,7 +129,7 @@ def _of_rows(names: Sequence[str], shown: Sequence[str]) -> str:
     """Rows that are alike: the first version ends with the first change of such a row, the second with the second."""
     every, old = (", ".join(quote_identifier(f"{prefix}{name}") for name in names) for prefix in ("", OLD))
     same = " AND ".join(f"o.{quote_identifier(n)} IS NOT DISTINCT FROM d.{quote_identifier(OLD + n)}" for n in names)
-    columns, of_o = (", ".join(f"{prefix}{quote_identifier(each)}" for each in shown) for prefix in ("", "o."))
+    columns, of_o = (", ".join(f"{prefix}{quote_identifier(name)}" for name in shown) for prefix in ("", "o."))
     return (
         f"o AS (SELECT lsn, change, committed_at, _round, {columns},"
         f" row_number() OVER (PARTITION BY _round, {every} ORDER BY lsn, change) AS _number"

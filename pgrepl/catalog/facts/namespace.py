@@ -10,7 +10,7 @@ from collections import defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.acl import ObjectKind, check_privilege, has_privilege
+from pgrepl.catalog.facts.acl import ObjectKind, check_execute, check_privilege, has_privilege
 from pgrepl.catalog.facts.roles import role_display
 from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.catalog.store import tables
@@ -29,8 +29,8 @@ QUALIFIED = (("search_path", ""),)  # settings with which definitions name the s
 
 def schemas(session: CatalogSession) -> list[tables.pg_namespace]:
     """The schemas of the database by name."""
-    found = rows(session, tables.pg_namespace, datid=session.database_oid)
-    return sorted(found, key=lambda row: str(row.nspname))
+    listed = rows(session, tables.pg_namespace, datid=session.database_oid)
+    return sorted(listed, key=lambda row: str(row.nspname))
 
 
 def schema_or_none(session: CatalogSession, name: str) -> tables.pg_namespace | None:
@@ -88,8 +88,8 @@ def explicit_schema(
         raise PgError("3F000", f'schema "{name}" does not exist', location=location)
     if row.oid != session.temporary_schema:
         check_privilege(session, ObjectKind.SCHEMA, row, "USAGE", name)
-    found = session.derived[key] = int(row.oid)
-    return found
+    oid = session.derived[key] = int(row.oid)
+    return oid
 
 
 @lru_cache(64)
@@ -104,20 +104,20 @@ def _named_schemas(session: CatalogSession) -> list[int]:
     known = session.derived.get(key)
     if known is not None:
         return known  # type: ignore[no-any-return]
-    found: list[int] = []
+    namespaces: list[int] = []
     for listed in _listed(path):
         if listed == TEMPORARY:
-            if (own := temporary_schema(session)) and own not in found:
-                found.append(own)
+            if (own := temporary_schema(session)) and own not in namespaces:
+                namespaces.append(own)
             continue
         name = role_display(session, session.role) if listed == "$user" else listed
         row = schema_or_none(session, name)
-        if row is None or row.oid in found:
+        if row is None or row.oid in namespaces:
             continue
         if has_privilege(session, ObjectKind.SCHEMA, row, "USAGE", session.role):
-            found.append(int(row.oid))
-    session.derived[key] = found
-    return found
+            namespaces.append(int(row.oid))
+    session.derived[key] = namespaces
+    return namespaces
 
 
 def search_path(session: CatalogSession) -> list[int]:
@@ -148,16 +148,22 @@ def creates_temporary(session: CatalogSession) -> bool:
     return _listed(session.settings.get("search_path"))[:1] == (TEMPORARY,)
 
 
+def check_create(session: CatalogSession, namespace: int, role: int | None = None) -> None:
+    """Raise unless the role (the current one) may create objects in the schema."""
+    row = schema_row(session, namespace)
+    assert row is not None
+    if not has_privilege(session, ObjectKind.SCHEMA, row, "CREATE", role):
+        raise PgError("42501", f"permission denied for schema {row.nspname}")
+
+
 def schema_for_creation(session: CatalogSession, schema: str | None) -> int:
     """The schema of a new object: the named one, else the first of search_path; the role needs CREATE on it."""
     if schema is None:
         oid = creation_schema(session)
     else:
         oid = int(schema_by_name(session, schema).oid)
-    row = schema_row(session, oid)
-    assert row is not None
     if oid != session.temporary_schema:
-        check_privilege(session, ObjectKind.SCHEMA, row, "CREATE", row.nspname)
+        check_create(session, oid)
     return oid
 
 
@@ -343,6 +349,13 @@ def routine_row(session: CatalogSession, oid: int) -> tables.pg_proc | None:
     """The row of a user's routine; None: there is none of that OID in the database."""
     row = one(session, tables.pg_proc, datid=session.database_oid, oid=oid)
     return None if row is None else _with_types(session, row)
+
+
+def check_may_execute(session: CatalogSession, oid: int) -> None:
+    """Raise unless the current role has EXECUTE on the routine; on PostgreSQL's own everybody has it."""
+    row = routine_row(session, oid) if is_user_routine(oid) else None
+    if row is not None:
+        check_execute(session, row)
 
 
 def routine_rows(session: CatalogSession) -> list[tables.pg_proc]:

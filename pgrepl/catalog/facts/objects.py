@@ -48,9 +48,9 @@ def describe_object(session: Session, address: ObjectAddress) -> str:
     return text
 
 
-def describe_relation(session: Session, found: Relation) -> str:
+def describe_relation(session: Session, rel: Relation) -> str:
     """`table t`, with the schema if the bare name would not find it (getRelationDescription)."""
-    return f"{_RELATION_KINDS.get(found.kind, 'relation')} {display_name(session, found)}"
+    return f"{_RELATION_KINDS.get(rel.kind, 'relation')} {display_name(session, rel)}"
 
 
 def describe_object_or_none(session: Session, address: ObjectAddress) -> str | None:
@@ -118,8 +118,8 @@ def _type(session: Session, oid: int) -> str:
     if isinstance(array, RowArray):
         return f"{_type(session, element_type(array))}[]"
     row = one(session, tables.pg_class, datid=session.database_oid, reltype=oid)
-    found = None if row is None else relation_or_none(session, row.oid)
-    return f"type {format_type(oid) if found is None else display_name(session, found)}"
+    rel = None if row is None else relation_or_none(session, row.oid)
+    return f"type {format_type(oid) if rel is None else display_name(session, rel)}"
 
 
 def _default_privileges(session: Session, oid: int) -> str | None:
@@ -134,13 +134,13 @@ def _default_privileges(session: Session, oid: int) -> str | None:
 
 
 def _relation(session: Session, oid: int, subid: int) -> str | None:
-    found = relation_or_none(session, oid)
-    if found is None:
+    rel = relation_or_none(session, oid)
+    if rel is None:
         return None
     if subid == 0:
-        return describe_relation(session, found)
-    attribute = found.attribute_by_number(subid)
-    return None if attribute is None else f"column {attribute.name} of {describe_relation(session, found)}"
+        return describe_relation(session, rel)
+    attribute = rel.attribute_by_number(subid)
+    return None if attribute is None else f"column {attribute.name} of {describe_relation(session, rel)}"
 
 
 def _of_replication(session: Session, address: ObjectAddress) -> str | None:

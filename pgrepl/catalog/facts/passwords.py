@@ -55,25 +55,25 @@ def verify_password(role: str, stored: str, password: str) -> bool:
     """Is this the password that was stored? (plain_crypt_verify)"""
     if is_md5(stored):
         return hmac.compare_digest(stored, _md5(role, password))
-    found = scram_verifier(stored)
-    if found is None:
+    verifier = scram_verifier(stored)
+    if verifier is None:
         return False
-    salted = hashlib.pbkdf2_hmac("sha256", _prepared(password), found.salt, found.iterations)
-    return hmac.compare_digest(found.server_key, _hmac(salted, b"Server Key"))
+    salted = hashlib.pbkdf2_hmac("sha256", _prepared(password), verifier.salt, verifier.iterations)
+    return hmac.compare_digest(verifier.server_key, _hmac(salted, b"Server Key"))
 
 
 def scram_verifier(text: str) -> ScramVerifier | None:
     """The verifier in a stored form; None: it has another form."""
-    found = _SCRAM.match(text)
-    if found is None:
+    match = _SCRAM.match(text)
+    if match is None:
         return None
     try:
-        salt, stored_key, server_key = (base64.b64decode(part, validate=True) for part in found.groups()[1:])
+        salt, stored_key, server_key = (base64.b64decode(part, validate=True) for part in match.groups()[1:])
     except binascii.Error:
         return None
-    if int(found[1]) == 0 or len(stored_key) != 32 or len(server_key) != 32:
+    if int(match[1]) == 0 or len(stored_key) != 32 or len(server_key) != 32:
         return None
-    return ScramVerifier(int(found[1]), salt, stored_key, server_key)
+    return ScramVerifier(int(match[1]), salt, stored_key, server_key)
 
 
 def _new_verifier(password: str, salt: bytes, iterations: int) -> str:

@@ -244,9 +244,9 @@ class RoleDependency(NamedTuple):
 
 def role_dependencies(session: Session, role: int) -> list[RoleDependency]:
     """The dependencies on a role, in the order of OIDs, as checkSharedDependencies sorts them."""
-    found = [*_owned(session, role), *_with_privileges(session, role)]
-    found.sort(key=lambda d: (d.address.objid, d.address.classid, d.address.subid & 0xFFFF_FFFF, d.kind))
-    return found
+    dependencies = [*_owned(session, role), *_with_privileges(session, role)]
+    dependencies.sort(key=lambda d: (d.address.objid, d.address.classid, d.address.subid & 0xFFFF_FFFF, d.kind))
+    return dependencies
 
 
 def _owned(session: Session, role: int) -> Iterator[RoleDependency]:

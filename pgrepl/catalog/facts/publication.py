@@ -292,7 +292,7 @@ def publication_facts(session: Session, name: str | None = None) -> list[Publica
     """The publications of the database, or the one of this name, by name."""
     named = {} if name is None else {"pubname": name}
     stored = rows(session, tables.pg_publication, datid=session.database_oid, **named)
-    return sorted((_publication(row) for row in stored), key=lambda each: each.name)
+    return sorted((_publication(row) for row in stored), key=lambda facts: facts.name)
 
 
 def _publication(row: tables.pg_publication) -> PublicationFacts:

@@ -49,7 +49,7 @@ class Attribute:
     compression: str = ""
     stattarget: int | None = None
     acl: tuple[str, ...] | None = None
-    options: Any = None
+    options: list[str] | None = None
     missing: Any = None
     expands: bool = True  # False: of a system catalog, and `*` leaves it out
 
@@ -77,7 +77,7 @@ class Relation:
     type: int  # of its rows
     access_method: int
     acl: tuple[str, ...] | None
-    options: Any
+    options: list[str] | None
     attributes: tuple[Attribute, ...]
     system: SystemRelation | None = None
 
@@ -161,15 +161,15 @@ def relation_or_none(session: CatalogSession, oid: int, release: int | None = No
         return known  # type: ignore[no-any-return]
     if oid < FIRST_NORMAL_OID:
         known = session.system_relations(release).by_oid(oid)
-        found = None if known is None else _from_system(known)
+        rel = None if known is None else _from_system(known)
     else:
         row = one(session, tables.pg_class, oid=oid)
         if row is None or row.datid != session.database_oid:
             return None
-        found = _made(session, row)
-    if found is not None:
-        session.derived[key] = found
-    return found
+        rel = _made(session, row)
+    if rel is not None:
+        session.derived[key] = rel
+    return rel
 
 
 def _made(session: CatalogSession, row: tables.pg_class) -> Relation:
@@ -238,17 +238,18 @@ def _system_attribute(number: int, column: SystemColumn) -> Attribute:
         column.notnull,
         column.collation,
         storage=storage,
+        acl=column.acl,
         expands=not column.since,
     )
 
 
-def _from_system(found: SystemRelation) -> Relation:
+def _from_system(system: SystemRelation) -> Relation:
     return Relation(
-        oid=found.oid,
-        name=found.name,
-        namespace=namespace_oid(found),
-        schema=found.schema,
-        kind=found.kind,
+        oid=system.oid,
+        name=system.name,
+        namespace=namespace_oid(system),
+        schema=system.schema,
+        kind=system.kind,
         persistence="p",
         owner=BOOTSTRAP_SUPERUSER,
         replident="n",
@@ -256,16 +257,16 @@ def _from_system(found: SystemRelation) -> Relation:
         populated=True,
         bound=None,
         has_subclass=False,
-        has_index=found.kind == "r",
+        has_index=system.kind == "r",
         checks=0,
         row_security=False,
         force_row_security=False,
         type=0,
-        access_method=2 if found.kind == "r" else 0,
-        acl=_SYSTEM_ACL if found.acl is None else found.acl,
+        access_method=2 if system.kind == "r" else 0,
+        acl=_SYSTEM_ACL if system.acl is None else system.acl,
         options=None,
-        attributes=tuple([_system_attribute(n, c) for n, c in enumerate(found.columns, 1)]),
-        system=found,
+        attributes=tuple([_system_attribute(n, c) for n, c in enumerate(system.columns, 1)]),
+        system=system,
     )
 
 
@@ -289,9 +290,9 @@ def oid_in_schema(session: CatalogSession, namespace: int, name: str) -> int | N
     """The OID of the relation with this name in a schema (get_relname_relid)."""
     if may_be_system(namespace, name):
         schema = "pg_catalog" if namespace == CATALOG_NAMESPACE else "information_schema"
-        found = session.system_relations().by_name(schema, name)
-        if found is not None:
-            return found.oid
+        system = session.system_relations().by_name(schema, name)
+        if system is not None:
+            return system.oid
     row = one(session, tables.pg_class, datid=session.database_oid, relnamespace=namespace, relname=name)
     return None if row is None else int(row.oid)
 
@@ -345,21 +346,21 @@ def _find_oid(session: CatalogSession, name: RangeVar, missing_ok: bool) -> int 
     raise PgError("42P01", f'relation "{name.name}" does not exist')
 
 
-def relation_is_visible(session: CatalogSession, found: Relation) -> bool:
+def relation_is_visible(session: CatalogSession, rel: Relation) -> bool:
     """Does its unqualified name find it? (RelationIsVisible)"""
     for namespace in search_path(session):
-        if namespace == found.namespace:
+        if namespace == rel.namespace:
             return True
-        if oid_in_schema(session, namespace, found.name) is not None:
+        if oid_in_schema(session, namespace, rel.name) is not None:
             return False
     return False
 
 
-def display_name(session: CatalogSession, found: Relation) -> str:
+def display_name(session: CatalogSession, rel: Relation) -> str:
     """The quoted name, with the schema if the unqualified name does not find it (regclassout)."""
-    if relation_is_visible(session, found):
-        return quote_identifier(found.name)
-    return quote_qualified(found.schema, found.name)
+    if relation_is_visible(session, rel):
+        return quote_identifier(rel.name)
+    return quote_qualified(rel.schema, rel.name)
 
 
 # --- transition tables ------------------------------------------------------------------------------------------------

@@ -26,14 +26,14 @@ def children(session: Session, relid: int) -> list[int]:
 
 def inheritors(session: Session, relid: int) -> list[int]:
     """The relation and all below it, level by level (find_all_inheritors)."""
-    found = [relid]
+    relids = [relid]
     seen = {relid}
-    for parent in found:
+    for parent in relids:
         for child in children(session, parent):
             if child not in seen:
                 seen.add(child)
-                found.append(child)
-    return found
+                relids.append(child)
+    return relids
 
 
 def parents(session: Session, relid: int) -> list[int]:
@@ -49,12 +49,12 @@ def link(session: Session, relid: int) -> tables.pg_inherits | None:
 
 def partition_ancestors(session: Session, relid: int) -> list[int]:
     """The partition's ancestors, the root last (get_partition_ancestors)."""
-    found: list[int] = []
+    ancestors: list[int] = []
     row = link(session, relid)
     while row is not None:
-        found.append(row.inhparent)
+        ancestors.append(row.inhparent)
         row = link(session, row.inhparent)
-    return found
+    return ancestors
 
 
 def partition_root(session: Session, table: Relation) -> Relation:
@@ -87,10 +87,10 @@ def not_supported(kind: str) -> str:
 def open_table(session: Session, name: RangeVar) -> Relation:
     """The relation of that name, which is no index or composite type (table_openrv). The error for a missing one has no
     position."""
-    found = find_relation(session, replace(name, location=-1))
-    if found.kind in "iIc":
-        raise PgError("42809", f'cannot open relation "{found.name}"', detail=not_supported(found.kind))
-    return found
+    rel = find_relation(session, replace(name, location=-1))
+    if rel.kind in "iIc":
+        raise PgError("42809", f'cannot open relation "{rel.name}"', detail=not_supported(rel.kind))
+    return rel
 
 
 # --- indexes ----------------------------------------------------------------------------------------------------------
@@ -202,27 +202,27 @@ def constraint_of_index(session: Session, index: int) -> int:
 # --- row security -----------------------------------------------------------------------------------------------------
 
 
-def is_active(session: Session, found: Relation, role: int | None = None) -> bool:
+def is_active(session: Session, rel: Relation, role: int | None = None) -> bool:
     """Does row security apply to the role (the current one)? Not to the owner, unless forced, nor to a role with
     BYPASSRLS (check_enable_rls)."""
-    if not found.row_security:
+    if not rel.row_security:
         return False
     who = session.role if role is None else role
     row = role_row(session, who)
     if row is None or row.rolsuper or row.rolbypassrls:
         return False
-    return found.force_row_security or not is_owner(session, found.owner, who)
+    return rel.force_row_security or not is_owner(session, rel.owner, who)
 
 
-def hides_rows(session: Session, found: Relation, role: int) -> bool:
+def hides_rows(session: Session, rel: Relation, role: int) -> bool:
     """Does row security hide all rows from the role? An error with row_security = off."""
-    if not is_active(session, found, role):
+    if not is_active(session, rel, role):
         return False
     if not session.settings.value("row_security"):
         hint = None
-        if is_owner(session, found.owner, role):
+        if is_owner(session, rel.owner, role):
             hint = "To disable the policy for the table's owner, use ALTER TABLE NO FORCE ROW LEVEL SECURITY."
         raise PgError(
-            "42501", f'query would be affected by row-level security policy for table "{found.name}"', hint=hint
+            "42501", f'query would be affected by row-level security policy for table "{rel.name}"', hint=hint
         )
     return True

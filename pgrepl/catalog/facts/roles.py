@@ -100,19 +100,19 @@ def _walk(
     With `admin_of`, also the first of them that holds ADMIN OPTION on that role.
     """
     database = one(session, tables.pg_database, oid=session.database_oid)
-    found = [role]
+    members = [role]
     admin: int | None = None
-    for member in found:
+    for member in members:
         memberships = rows(session, tables.pg_auth_members, member=member)
         memberships.sort(key=lambda m: (m.roleid, m.grantor))
         for row in memberships:
             if admin is None and row.roleid == admin_of and row.admin_option:
                 admin = member
-            if (option is None or getattr(row, option)) and row.roleid not in found:
-                found.append(row.roleid)
-        if database is not None and member == database.datdba and ROLE_DATABASE_OWNER not in found:
-            found.append(ROLE_DATABASE_OWNER)
-    return found, admin
+            if (option is None or getattr(row, option)) and row.roleid not in members:
+                members.append(row.roleid)
+        if database is not None and member == database.datdba and ROLE_DATABASE_OWNER not in members:
+            members.append(ROLE_DATABASE_OWNER)
+    return members, admin
 
 
 def _reachable(session: CatalogSession, role: int, option: str | None) -> frozenset[int]:

@@ -203,15 +203,15 @@ def owner_column(session: Session, sequence: int, kind: Dependency) -> tuple[int
 
 def sequences_of(session: Session, relid: int) -> list[tuple[int, int, str]]:
     """The sequences that belong to columns of a table: (sequence, column, kind of dependency)."""
-    found = []
+    sequences = []
     for row in store.rows(
         session, pg_depend, datid=session.database_oid, refclassid=PG_CLASS, refobjid=relid, classid=PG_CLASS
     ):
         if row.refobjsubid and not row.objsubid and row.deptype in ("a", "i"):
             rel = relation_or_none(session, row.objid)
             if rel is not None and rel.kind == "S":
-                found.append((row.objid, row.refobjsubid, row.deptype))
-    return sorted(found)
+                sequences.append((row.objid, row.refobjsubid, row.deptype))
+    return sorted(sequences)
 
 
 def identity_sequence(session: Session, relid: int, attnum: int) -> int:

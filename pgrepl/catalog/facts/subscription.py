@@ -123,16 +123,16 @@ def forget_dropped_relation(session: Session, relid: int) -> None:
         delete(session, tables.pgrepl_subscription_schema, srrelid=relid)
 
 
-def check_subscription_relkind(found: Relation, *, is_sequence: bool = False) -> None:
+def check_subscription_relkind(rel: Relation, *, is_sequence: bool = False) -> None:
     """An error unless the relation is a table, to which changes can be applied, or a sequence as at the publisher
     (CheckSubscriptionRelkind)."""
-    if is_sequence and found.kind in "rp":
-        raise PgError("55000", f'relation "{found.qualified_name}" type mismatch: source "sequence", target "table"')
-    if found.kind not in ("S" if is_sequence else "rp"):
+    if is_sequence and rel.kind in "rp":
+        raise PgError("55000", f'relation "{rel.qualified_name}" type mismatch: source "sequence", target "table"')
+    if rel.kind not in ("S" if is_sequence else "rp"):
         raise PgError(
             "42809",
-            f'cannot use relation "{found.qualified_name}" as logical replication target',
-            detail=not_supported(found.kind),
+            f'cannot use relation "{rel.qualified_name}" as logical replication target',
+            detail=not_supported(rel.kind),
         )
 
 
@@ -166,14 +166,14 @@ def retained_from(session: Session, subscription: tables.pg_subscription) -> int
     since = _caught_up(session, subscription)
     if since is None:
         return 0
-    ((found,),) = session.link.execute(SNAPSHOT_AT, (since,))
-    return 0 if found is None else int(found)
+    ((snapshot,),) = session.link.execute(SNAPSHOT_AT, (since,))
+    return 0 if snapshot is None else int(snapshot)
 
 
 def retained(session: Session) -> list[int]:
     """The snapshots that subscriptions of the instance need."""
-    found = rows(session, tables.pg_subscription, subretaindeadtuples=True)
-    needed = [retained_from(session, row) for row in found]
+    retaining = rows(session, tables.pg_subscription, subretaindeadtuples=True)
+    needed = [retained_from(session, row) for row in retaining]
     return [snapshot for snapshot in needed if snapshot is not None]
 
 
@@ -216,8 +216,8 @@ def mapping_or_none(session: Session, user: int, server: int) -> tables.pg_user_
 
 def mappings(session: Session, server: int) -> list[tables.pg_user_mapping]:
     """The mappings of a server by the names of their users, that for PUBLIC first."""
-    found = rows(session, tables.pg_user_mapping, umserver=server)
-    return sorted(found, key=lambda row: "" if row.umuser == PUBLIC else role_name(session, row.umuser))
+    listed = rows(session, tables.pg_user_mapping, umserver=server)
+    return sorted(listed, key=lambda row: "" if row.umuser == PUBLIC else role_name(session, row.umuser))
 
 
 def mapped_name(session: Session, user: int) -> str:
@@ -318,7 +318,7 @@ class SubscribedTable:
 
 def subscription_facts(session: Session) -> list[SubscriptionFacts]:
     """The subscriptions of the database by name."""
-    return sorted((_subscription(session, row) for row in subscriptions(session)), key=lambda each: each.name)
+    return sorted((_subscription(session, row) for row in subscriptions(session)), key=lambda facts: facts.name)
 
 
 def _subscription(session: Session, row: pg_subscription) -> SubscriptionFacts:
@@ -358,8 +358,8 @@ def subscribed_sequences(session: Session, subid: int) -> list[SubscribedTable]:
     return _subscribed(session, subscription_sequences(session, subid))
 
 
-def _subscribed(session: Session, found: list[pg_subscription_rel]) -> list[SubscribedTable]:
-    return [SubscribedTable(relation(session, row.srrelid), row.srsubstate, row.srsublsn) for row in found]
+def _subscribed(session: Session, members: list[pg_subscription_rel]) -> list[SubscribedTable]:
+    return [SubscribedTable(relation(session, row.srrelid), row.srsubstate, row.srsublsn) for row in members]
 
 
 def subscriptions_to_copy(session: Session) -> list[pg_subscription]:

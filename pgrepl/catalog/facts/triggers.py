@@ -120,8 +120,8 @@ def trigger_by_oid(session: CatalogSession, oid: int) -> Trigger | None:
     if oid < _CONSTRAINT_TRIGGERS:
         return None
     constraint = store.one(session, pg_constraint, oid=(oid - _CONSTRAINT_TRIGGERS) // 4)
-    made = () if constraint is None else _of_constraint(session, constraint)
-    return next((trigger for trigger in made if trigger.oid == oid), None)
+    triggers = () if constraint is None else _of_constraint(session, constraint)
+    return next((trigger for trigger in triggers if trigger.oid == oid), None)
 
 
 def copies_of(session: CatalogSession, oid: int) -> list[Trigger]:
@@ -138,9 +138,9 @@ def copies_of(session: CatalogSession, oid: int) -> list[Trigger]:
 def constraint_triggers(session: CatalogSession, relid: int) -> list[Trigger]:
     """The triggers that carry out a relation's constraints, in the order in which they fire."""
     own = store.rows(session, pg_constraint, conrelid=relid)
-    found = {row.oid: row for row in [*own, *store.rows(session, pg_constraint, confrelid=relid, contype="f")]}
+    constraints = {row.oid: row for row in [*own, *store.rows(session, pg_constraint, confrelid=relid, contype="f")]}
     return _in_order(
-        [trigger for row in found.values() for trigger in _of_constraint(session, row) if trigger.relid == relid]
+        [trigger for row in constraints.values() for trigger in _of_constraint(session, row) if trigger.relid == relid]
     )
 
 
@@ -163,8 +163,8 @@ def triggered(session: CatalogSession) -> frozenset[int]:
 
 
 def _of_constraint(session: CatalogSession, row: pg_constraint) -> Iterator[Trigger]:
-    made = _of_foreign_key(session, row) if row.contype == "f" else _of_unique(row)
-    for trigger in made:
+    triggers = _of_foreign_key(session, row) if row.contype == "f" else _of_unique(row)
+    for trigger in triggers:
         stored = store.one(session, pg_trigger, oid=trigger.oid)
         yield trigger if stored is None else replace(trigger, enabled=stored.tgenabled)
 

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 def rowtype_relation(session: CatalogSession, typoid: int) -> Relation | None:
     """The relation that has this row type."""
-    found = builtin.type_by_oid(typoid)
-    if found is None and typoid >= FIRST_USER_OID:
-        found = builtin.type_by_oid(session.type_of(typoid))
-    if found is not None:
-        return relation(session, found.relid) if found.relid else None
+    type_ = builtin.type_by_oid(typoid)
+    if type_ is None and typoid >= FIRST_USER_OID:
+        type_ = builtin.type_by_oid(session.type_of(typoid))
+    if type_ is not None:
+        return relation(session, type_.relid) if type_.relid else None
     if not typoid:
         return None  # indexes and sequences have no row type: theirs is 0
     row = one(session, tables.pg_class, datid=session.database_oid, reltype=typoid)
@@ -132,13 +132,15 @@ def types_labelled_as(session: CatalogSession, then: CatalogSession) -> UserType
     """The user's types as they are, but enums with the labels that they had then, and with those that are gone; None:
     nothing is different."""
     past, now = user_types(then), user_types(session)
-    labels = {oid: each.labels for oid, each in past.data.items() if each.labels}
+    labels = {oid: type_data.labels for oid, type_data in past.data.items() if type_data.labels}
     if past.data.keys() <= now.data.keys() and all(
         _names(now.data[oid].labels) >= _names(labels[oid]) for oid in labels
     ):
         return None
     known = {**past.data, **now.data}
-    return UserTypes(tuple([each._replace(labels=labels.get(oid, each.labels)) for oid, each in known.items()]))
+    return UserTypes(
+        tuple([type_data._replace(labels=labels.get(oid, type_data.labels)) for oid, type_data in known.items()])
+    )
 
 
 def _names(labels: Sequence[Label]) -> set[tuple[int, str]]:
@@ -217,12 +219,12 @@ def _read(session: CatalogSession) -> UserTypes:
     by_oid = {row.oid: row for row in types}
     ranges: dict[int, tuple[int, ...]] = {}
     if any(row.typtype == "r" for row in types):
-        for each in rows(session, tables.pg_range, rngtypid=set(by_oid)):
+        for range_row in rows(session, tables.pg_range, rngtypid=set(by_oid)):
             of_range = (
-                each.rngtypid, each.rngsubtype, each.rngmultitypid, each.rngcollation, each.rngsubopc,
-                each.rngcanonical, each.rngsubdiff,
+                range_row.rngtypid, range_row.rngsubtype, range_row.rngmultitypid, range_row.rngcollation,
+                range_row.rngsubopc, range_row.rngcanonical, range_row.rngsubdiff,
             )  # fmt: skip
-            ranges[each.rngtypid] = ranges[each.rngmultitypid] = of_range
+            ranges[range_row.rngtypid] = ranges[range_row.rngmultitypid] = of_range
     data = []
     for row in types:
         of_enum = sorted(labels[row.oid], key=lambda label: label.enumsortorder)

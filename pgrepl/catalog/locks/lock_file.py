@@ -264,8 +264,8 @@ class LockFile:
         return int(link.execute("PRAGMA user_version").fetchone()[0])
 
     def _identity(self) -> str:
-        found = os.stat(self._path)
-        return f"{found.st_dev}:{found.st_ino} {boot()}"
+        status = os.stat(self._path)
+        return f"{status.st_dev}:{status.st_ino} {boot()}"
 
     def _keep_to_one_file(self, link: LockLink) -> None:
         """Empty the file if it is a copy: its locks are those of another catalog's sessions."""
@@ -305,8 +305,8 @@ class LockFile:
             catalog.close()
 
     def _is_of_this_start(self, link: LockLink) -> bool:
-        found: tuple[str] | None = link.execute("SELECT identity FROM file").fetchone()
-        return found == (self._identity(),)
+        row: tuple[str] | None = link.execute("SELECT identity FROM file").fetchone()
+        return row == (self._identity(),)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

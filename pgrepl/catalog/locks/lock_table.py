@@ -200,13 +200,13 @@ class LockTable(LockFile):
         ).fetchall()
         dead = {row[0]: row[1] for row in others if not lock_file.holds(*row[2:])}
         known = {row[0] for row in self._remembered("holder")} if any(dead.values()) else set()
-        for each in known.intersection(dead):
-            self.finish_prepare(each)
-        gone = [each for each in dead if each not in known]
+        for number in known.intersection(dead):
+            self.finish_prepare(number)
+        gone = [number for number in dead if number not in known]
         if gone:
             with link.changing():
-                for each in gone:
-                    self._remove(link, each)
+                for number in gone:
+                    self._remove(link, number)
 
     # --- locks ------------------------------------------------------------------------------------------------------
 

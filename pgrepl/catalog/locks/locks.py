@@ -417,9 +417,9 @@ def find_deadlock(table: LockTable, holder: int) -> list[tuple[Waiter, int]]:
                 return step
             if other not in seen:
                 seen.add(other)
-                found = follow(other, step, seen)
-                if found:
-                    return found
+                cycle = follow(other, step, seen)
+                if cycle:
+                    return cycle
         return []
 
     return follow(holder, [], {holder})

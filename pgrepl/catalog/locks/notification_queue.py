@@ -83,11 +83,11 @@ class NotificationQueue:
 
     def _wake(self) -> None:
         link = self._table.open()
-        found = link.execute(
+        listeners = link.execute(
             "SELECT pid, host, token, beat FROM listener WHERE database = ? AND signalled AND id IS NOT ?",
             (self._database, self.listener),
         ).fetchall()
-        for pid, host, token, beat in found:
+        for pid, host, token, beat in listeners:
             if host == lock_file.machine() and lock_file.holds(pid, host, token, beat):
                 with suppress(OSError):  # it has just ended, or belongs to another user
                     os.kill(pid, signal.SIGUSR1)
@@ -117,15 +117,15 @@ class NotificationQueue:
         if version == self._version:
             return []
         self._version = version
-        found = link.execute(
+        rows = link.execute(
             "SELECT number, channel, payload, pid FROM notification WHERE database = ? AND number >"
             " (SELECT position FROM listener WHERE id = ?) ORDER BY number",
             (self._database, self.listener),
         ).fetchall()
-        if found:
-            link.execute("UPDATE listener SET position = ? WHERE id = ?", (found[-1][0], self.listener))
+        if rows:
+            link.execute("UPDATE listener SET position = ? WHERE id = ?", (rows[-1][0], self.listener))
             self._clean()
-        return [Notification(*row[1:]) for row in found if row[1] in channels]
+        return [Notification(*row[1:]) for row in rows if row[1] in channels]
 
     def _clean(self) -> None:
         """Delete what all listeners of the database have seen. The one that is furthest behind goes, if its process has

@@ -87,7 +87,7 @@ class Notifications:
             session.transaction.locks.take([LockRequest(LockKind.NOTIFY, session.database_oid, 0, EXCLUSIVE)])
             most = int(session.settings.value("max_notify_queue_pages")) * PAGE
             used = self._queue.used(most // 2)
-            if used + sum(entry_size(*each) for each in self._messages) > most:
+            if used + sum(entry_size(*message) for message in self._messages) > most:
                 raise PgError("54000", "too many notifications in the NOTIFY queue")
             if used * 2 >= most:
                 self._warn(used / most)
@@ -186,13 +186,13 @@ def import_snapshot(session: Session, name: str) -> None:
     """Have the transaction, which has read nothing yet, read another one's snapshot."""
     transaction = session.transaction
     locks = transaction.locks
-    found = None
+    row = None
     if locks.possible and locks.table.exists():
         columns = "lsn, database, serializable, read_only, pid, host, token, beat"
-        found = locks.table.open().execute(f"SELECT {columns} FROM snapshot WHERE name = ?", (name,)).fetchone()
-    if found is None:
+        row = locks.table.open().execute(f"SELECT {columns} FROM snapshot WHERE name = ?", (name,)).fetchone()
+    if row is None:
         raise PgError("42704", f'snapshot "{name}" does not exist')
-    snapshot, database, serializable, read_only, *process = found
+    snapshot, database, serializable, read_only, *process = row
     if session.settings.get("transaction_isolation") == "serializable":
         if not serializable:
             raise PgError(

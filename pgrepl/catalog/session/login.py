@@ -83,7 +83,7 @@ def _only_at_start(name: str) -> bool:
 
 def file_settings(session: Starting) -> list[FileSetting]:
     """The rows of pg_file_settings, with an error for those that this session could not apply."""
-    found = []
+    settings = []
     for number, (name, text) in enumerate(stored(session), 1):
         error = None
         parameter = parameters.find(name)
@@ -94,8 +94,8 @@ def file_settings(session: Starting) -> list[FileSetting]:
         else:
             if parameter is not None and parameter.context == "postmaster":
                 error = NEEDS_RESTART if session.settings.differs_from_system(name, text) else None
-        found.append(FileSetting(number + _HEADER_LINES, number, name, text, error))
-    return found
+        settings.append(FileSetting(number + _HEADER_LINES, number, name, text, error))
+    return settings
 
 
 # --- login ------------------------------------------------------------------------------------------------------------

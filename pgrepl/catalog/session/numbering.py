@@ -285,13 +285,13 @@ class Numbering:
         """Write the statement's snapshot, if it has made one, at its end."""
         if self.definition_changes:
             self._session.define_in_lake()
-        made = self._made
-        if made is None:
+        snapshot = self._made
+        if snapshot is None:
             return
         here = self._here
         if self._transaction.collects or not self._transaction.is_writing:
             assert self._transaction.pending is not None, "a snapshot without the write lock has pending changes"
-            self._transaction.pending.end_statement(made, here.extra)
+            self._transaction.pending.end_statement(snapshot, here.extra)
             self._made = None
             self._here = _Statement()
             return
@@ -299,21 +299,21 @@ class Numbering:
         if self._session.origin is not None:
             here.extra.setdefault("origin", self._session.origin.name)
             here.extra.setdefault("origin_lsn", self._session.origin.remote_lsn)
-        if made != self._group or self._transaction.block is not Block.NONE:
+        if snapshot != self._group or self._transaction.block is not Block.NONE:
             self._grouped = True
             here.extra["transaction"] = self._group
         now = datetime.now(timezone.utc).isoformat(sep=" ").removesuffix(":00")  # as DuckDB writes it: +00
         link.execute(
             sql.INSERT_SNAPSHOT,
-            (made, now, int(here.schema_changed), here.next_catalog_id, here.next_file_id, made - 1),
+            (snapshot, now, int(here.schema_changed), here.next_catalog_id, here.next_file_id, snapshot - 1),
         )
-        link.execute(sql.INSERT_CHANGES, (made, ",".join(here.changes), _json(here.extra)))
+        link.execute(sql.INSERT_CHANGES, (snapshot, ",".join(here.changes), _json(here.extra)))
         if here.schema_changed:
             version = self.schema_version
             link.execute("UPDATE pgrepl_instance SET lake_schema_version = ?", (version,))
             if here.altered:
-                link.execute_many(sql.INSERT_SCHEMA_VERSION, [(made, version, table) for table in here.altered])
-        self._last = made
+                link.execute_many(sql.INSERT_SCHEMA_VERSION, [(snapshot, version, table) for table in here.altered])
+        self._last = snapshot
         self._made = self._state = None
         self._here = _Statement()
 

@@ -64,17 +64,17 @@ def check_datestyle(session: CatalogSession, name: str, value: Value) -> tuple[V
             reset = str(session.settings.reset_value("datestyle")).split(", ")
             defaults = (reset[0], reset[1])
             continue
-        found = _date_word(word)
-        if found is None:
+        meaning = _date_word(word)
+        if meaning is None:
             raise invalid_value(name, text, detail=f'Unrecognized key word: "{word}".')
-        if found[0] is not None:
-            conflict |= style is not None and style != found[0]
-            style = found[0]
+        if meaning[0] is not None:
+            conflict |= style is not None and style != meaning[0]
+            style = meaning[0]
             if style == "German" and order is None:
                 implied = "DMY"
         else:
-            conflict |= order is not None and order != found[1]
-            order = found[1]
+            conflict |= order is not None and order != meaning[1]
+            order = meaning[1]
     if conflict:
         raise invalid_value(name, text, detail='Conflicting "datestyle" specifications.')
     current = session.settings.get("datestyle").split(", ")
@@ -162,15 +162,15 @@ def check_search_path(session: CatalogSession, name: str, value: Value) -> tuple
 
 def check_client_encoding(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     text = str(value)
-    found = encoding_name(text)
-    if found is None or not text:
+    encoding = encoding_name(text)
+    if encoding is None or not text:
         raise invalid_value(name, text)
-    if not has_codec(found):
+    if not has_codec(encoding):
         server = session.settings.get("server_encoding")
         raise invalid_value(
-            name, text, detail=f"Conversion between {found} and {server} is not supported.", sqlstate="0A000"
+            name, text, detail=f"Conversion between {encoding} and {server} is not supported.", sqlstate="0A000"
         )
-    return (text if text == "UNICODE" else found), None
+    return (text if text == "UNICODE" else encoding), None
 
 
 def check_name(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:

@@ -47,6 +47,7 @@ NO_RESET_ALL = NO_RESET | {"is_superuser", "role", "session_authorization"}
 SUPERUSER_ONLY = frozenset(
     {"primary_conninfo", "session_preload_libraries", "data_directory", "config_file", "hba_file", "ident_file"}
 )
+_OCTAL = frozenset({"data_directory_mode", "unix_socket_permissions"})
 NO_EFFECT = "Accepted for scripts made for PostgreSQL; changes nothing here."
 
 MEMORY = {"B": 1.0, "kB": 1024.0, "MB": 1024.0**2, "GB": 1024.0**3, "TB": 1024.0**4}
@@ -102,8 +103,8 @@ def find(name: str) -> Parameter | None:
 
 def all_parameters() -> list[Parameter]:
     """The parameters that SHOW ALL shows, in its order."""
-    found = [find(key) for key in sorted(_lines()) if key not in NO_SHOW_ALL]
-    return [parameter for parameter in found if parameter is not None]
+    listed = [find(key) for key in sorted(_lines()) if key not in NO_SHOW_ALL]
+    return [parameter for parameter in listed if parameter is not None]
 
 
 def ascii_lower(name: str) -> str:
@@ -122,11 +123,16 @@ def show(parameter: Parameter, value: Value) -> str:
     if parameter.vartype in ("integer", "real") and parameter.unit is not None and isinstance(value, (int, float)):
         if value > 0:
             return _with_unit(value, parameter.unit)
-    return raw(parameter, value)
+    return setting(parameter, value)
+
+
+def setting(parameter: Parameter, value: Value) -> str:
+    """The value as pg_settings.setting has it, without unit."""
+    return f"{value:04o}" if parameter.key in _OCTAL and isinstance(value, int) else raw(parameter, value)
 
 
 def raw(parameter: Parameter, value: Value) -> str:
-    """The value as pg_settings.setting has it, without unit."""
+    """The value as pg_settings has the one that RESET sets, and the limits."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, int):
@@ -417,8 +423,8 @@ class Standbys:
 
     def priority(self, name: str) -> int:
         """1 for the first; of ANY all have 1. 0: the standby is none of them (SyncRepGetStandbyPriority)."""
-        for number, each in enumerate(self.names, 1):
-            if each == "*" or _lower(each) == _lower(name):
+        for number, standby in enumerate(self.names, 1):
+            if standby == "*" or _lower(standby) == _lower(name):
                 return 1 if self.is_quorum else number
         return 0
 
@@ -461,7 +467,7 @@ class _Parser:
 
     def begins_count(self) -> bool:
         """Is the number that comes the one of standbys, and not the name of one?"""
-        kinds = [each.kind for each in self._tokens[self._at : self._at + 2]]
+        kinds = [token.kind for token in self._tokens[self._at : self._at + 2]]
         return kinds == ["number", "("]
 
     def take(self, *kinds: str) -> str | None:
@@ -472,18 +478,18 @@ class _Parser:
         return token.text
 
     def expect(self, *kinds: str) -> str:
-        found = self.take(*kinds)
-        if found is None:
+        taken = self.take(*kinds)
+        if taken is None:
             kind, text, _ = self._tokens[self._at]
             what = "unterminated quoted identifier" if kind == "unterminated" else "syntax error"
             raise PgError("42601", "", detail=f"{what} " + (f'at or near "{text}"' if text else "at end of input"))
-        return found
+        return taken
 
     def names(self) -> list[str]:
-        found = [self._name()]
+        names = [self._name()]
         while self.take(",") is not None:
-            found.append(self._name())
-        return found
+            names.append(self._name())
+        return names
 
     def _name(self) -> str:
         self.expect("name", "number")
@@ -491,12 +497,12 @@ class _Parser:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    for found in _TOKEN.finditer(text):
-        kind, shown = str(found.lastgroup), found.group()
+    for match in _TOKEN.finditer(text):
+        kind, shown = str(match.lastgroup), match.group()
         if kind == "word":
             yield _Token(shown.lower() if shown.lower() in ("first", "any") else "name", shown, shown)
         elif kind == "quoted":
-            yield _Token("name", '"', found["quoted"].replace('""', '"'))
+            yield _Token("name", '"', match["quoted"].replace('""', '"'))
         elif kind == "open":
             yield _Token("unterminated", "")
             return

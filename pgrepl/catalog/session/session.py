@@ -397,9 +397,9 @@ class Session:
     @property
     def text_style(self) -> TextStyle:
         now = self.transaction.now
-        made = self.settings.derived("text style", self._settings_style)
-        if self._text_style is None or self._text_style[0] is not made or self._text_style[1].now != now:
-            self._text_style = made, made.at(now)
+        style = self.settings.derived("text style", self._settings_style)
+        if self._text_style is None or self._text_style[0] is not style or self._text_style[1].now != now:
+            self._text_style = style, style.at(now)
         return self._text_style[1]
 
     def _settings_style(self) -> TextStyle:
@@ -451,8 +451,8 @@ class Session:
     def settle(self, tables: Collection[int] | None = None, *, writes: bool = True) -> None:
         """Write the rows that running statements have come to. A statement inside one of their triggers does so before
         it reads or `writes` these tables: it sees the rows before the one that the trigger fires for."""
-        for each in self.unsettled:
-            each.settle(tables, writes=writes)
+        for unsettled in self.unsettled:
+            unsettled.settle(tables, writes=writes)
 
     @contextmanager
     def reading_at(self, snapshot: int | None) -> Iterator[None]:

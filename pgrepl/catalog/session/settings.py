@@ -103,8 +103,8 @@ class Settings:
             self._derived, self._derived_from = {}, (self._now, self._defaults)
         if what not in self._derived:
             self._derived[what] = make()
-        made: Made = self._derived[what]
-        return made
+        derived: Made = self._derived[what]
+        return derived
 
     @property
     def state(self) -> object:
@@ -114,8 +114,8 @@ class Settings:
     @property
     def release(self) -> int:
         """The release of PostgreSQL that the session speaks, where releases differ: 17 or 18."""
-        found = self._find("pgrepl.postgres_version")
-        return USUAL_RELEASE if found is None else int(found.value)
+        setting = self._find("pgrepl.postgres_version")
+        return USUAL_RELEASE if setting is None else int(setting.value)
 
     def found(self, keys: Sequence[str]) -> tuple[Value | None, ...]:
         """The values of several at once, only to be compared: None is the default."""
@@ -172,10 +172,10 @@ class Settings:
             )
 
     def _find(self, key: str) -> Setting | None:
-        found = self._now.get(key) or self._defaults.get(key)
-        if found is None and key in _SPOKEN and self.release in _SPOKEN[key]:
+        setting = self._now.get(key) or self._defaults.get(key)
+        if setting is None and key in _SPOKEN and self.release in _SPOKEN[key]:
             return Setting(_SPOKEN[key][self.release], None, "default")
-        return found
+        return setting
 
     def _is_superuser(self) -> bool:
         return is_superuser(self._session)

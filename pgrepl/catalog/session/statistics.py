@@ -79,20 +79,20 @@ class Counters:
     def read(self, kind: str) -> dict[tuple[int, str], Values]:
         """The counters of a kind, by database and object."""
         self.flush()
-        found: dict[tuple[int, str], Values] = {}
+        totals: dict[tuple[int, str], Values] = {}
 
         def take(link: sqlite3.Connection) -> None:
             for database, name, counter, value in link.execute(
                 "SELECT datid, object, name, value FROM stat WHERE kind = ?", (kind,)
             ):
-                found.setdefault((database, name), {})[counter] = value
+                totals.setdefault((database, name), {})[counter] = value
 
         self._in_file(take)
         with self._lock:
             for (of_kind, database, name), values in self._pending.items():
                 if of_kind == kind:
-                    _join(found.setdefault((database, name), {}), values)
-        return found
+                    _join(totals.setdefault((database, name), {}), values)
+        return totals
 
     def forget(self, kind: str, database: int | None = None, name: object = None) -> None:
         """Reset the counters of a kind, or of one database or object."""

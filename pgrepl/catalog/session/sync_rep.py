@@ -51,8 +51,8 @@ def waited_position(session: Committing, *, commit: bool = True) -> str | None:
     settings = session.settings
     if not settings.get(SETTING) or not settings.value("max_wal_senders"):
         return None
-    found = _POSITIONS.get(settings.get("synchronous_commit"))
-    return found if commit or found != _POSITIONS["remote_apply"] else _POSITIONS["on"]
+    position = _POSITIONS.get(settings.get("synchronous_commit"))
+    return position if commit or position != _POSITIONS["remote_apply"] else _POSITIONS["on"]
 
 
 def wait_for_standbys(session: Committing, position: str, lsn: int) -> None:
@@ -109,11 +109,11 @@ def walsenders(session: CatalogSession) -> list[pgrepl_walsender]:
 
 def _candidates(standbys: Standbys, senders: Iterable[pgrepl_walsender]) -> list[tuple[int, pgrepl_walsender]]:
     """The walsenders that commits wait for, with their priorities (SyncRepGetCandidateStandbys)."""
-    found = [(standbys.priority(row.application_name), row) for row in senders]
-    able = [each for each in found if each[0] and each[1].state == "streaming" and each[1].flush_lsn]
+    candidates = [(standbys.priority(row.application_name), row) for row in senders]
+    able = [(place, row) for place, row in candidates if place and row.state == "streaming" and row.flush_lsn]
     if standbys.is_quorum:
         return able
-    return sorted(able, key=lambda each: (each[0], each[1].backend_start))[: standbys.count]
+    return sorted(able, key=lambda candidate: (candidate[0], candidate[1].backend_start))[: standbys.count]
 
 
 def _reached(standbys: Standbys, senders: Iterable[pgrepl_walsender], position: str, lsn: int) -> bool:
@@ -129,8 +129,8 @@ def states(session: Committing, senders: Sequence[pgrepl_walsender]) -> list[tup
         return [(0, "async")] * len(senders)
     chosen = {row.slot_name for _, row in _candidates(standbys, senders)}
     sync = "quorum" if standbys.is_quorum else "sync"
-    found = []
+    shown = []
     for row in senders:
         priority = standbys.priority(row.application_name) if row.flush_lsn else 0
-        found.append((priority, "async" if not priority else sync if row.slot_name in chosen else "potential"))
-    return found
+        shown.append((priority, "async" if not priority else sync if row.slot_name in chosen else "potential"))
+    return shown

@@ -44,7 +44,7 @@ _connections: WeakSet[CatalogConnection] = WeakSet()  # of this process
 @lru_cache(1024)
 def for_psycopg(sql: str) -> str:
     """The statement with psycopg's `%s` for each parameter `?`, and `%%` for `%` in quoted names and texts."""
-    return re.sub(r"""("[^"]*"|'[^']*')|\?""", lambda found: found[1].replace("%", "%%") if found[1] else "%s", sql)
+    return re.sub(r"""("[^"]*"|'[^']*')|\?""", lambda match: match[1].replace("%", "%%") if match[1] else "%s", sql)
 
 
 class CatalogConnection:
@@ -324,18 +324,18 @@ class Catalog:
         """Read the catalog's format, and refuse an unknown one. The connection is kept for the first session."""
         link = self.connect()
         try:
-            found = link.execute(
+            rows = link.execute(
                 f"SELECT format_version, ({DATA_PATH}), system_identifier,"
                 f" {_FILE if self.is_sqlite else _DATABASE} FROM pgrepl_instance"
             )
         except PgError as problem:
             link.close()
             raise fatal(problem.sqlstate, problem.message) from problem
-        if len(found) != 1 or found[0][0] != FORMAT_VERSION:
+        if len(rows) != 1 or rows[0][0] != FORMAT_VERSION:
             link.close()
-            raise wrong_version(self.name, found[0][0] if found else 0)
-        self.data_path, self.system_identifier = str(found[0][1]), int(found[0][2])
-        self.identity = str(found[0][3]) if self.path is None else os.path.realpath(self.path)
+            raise wrong_version(self.name, rows[0][0] if rows else 0)
+        self.data_path, self.system_identifier = str(rows[0][1]), int(rows[0][2])
+        self.identity = str(rows[0][3]) if self.path is None else os.path.realpath(self.path)
         self._spare = link
 
     def lock_failure(self, timeout: float) -> PgError:
@@ -372,8 +372,8 @@ class Catalog:
 def _identity(path: Path | None) -> tuple[int, int] | None:
     if path is None:
         return None
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
 
 
 def is_connected(path: Path) -> bool:

@@ -106,12 +106,12 @@ def _statements(*, is_sqlite: bool) -> dict[str, list[str]]:
     """The statements that make each table and its indexes, by the table's name."""
     made_by: Any = sqlite.dialect if is_sqlite else postgresql.dialect
     dialect = made_by()
-    found = {}
+    statements = {}
     for table in tables(is_sqlite=is_sqlite):
         indexes = sorted(table.indexes, key=lambda index: str(index.name))  # a set: each build makes the same file
-        made: list[Any] = [CreateTable(table), *map(CreateIndex, indexes)]
-        found[table.name] = [str(statement.compile(dialect=dialect)) for statement in made]
-    return found
+        parts: list[Any] = [CreateTable(table), *map(CreateIndex, indexes)]
+        statements[table.name] = [str(statement.compile(dialect=dialect)) for statement in parts]
+    return statements
 
 
 def main(path: Path = declarative.EMPTY_FILE) -> None:
@@ -120,13 +120,13 @@ def main(path: Path = declarative.EMPTY_FILE) -> None:
 
     new = path.with_suffix(f".{os.getpid()}")
     new.unlink(missing_ok=True)
-    with closing(sqlite3.connect(new, isolation_level=None)) as made:
-        made.execute("PRAGMA synchronous = OFF")
-        made.execute("BEGIN")
+    with closing(sqlite3.connect(new, isolation_level=None)) as link:
+        link.execute("PRAGMA synchronous = OFF")
+        link.execute("BEGIN")
         for statements in _statements(is_sqlite=True).values():
             for statement in statements:
-                made.execute(statement)
-        made.execute("COMMIT")
+                link.execute(statement)
+        link.execute("COMMIT")
     new.replace(path)  # whole at every moment: another process may be reading
 
 
@@ -337,7 +337,7 @@ _OF_DUCKLAKE = ("ducklake_schema", "ducklake_table", "ducklake_view", "ducklake_
 
 def _current(table: str) -> str:
     """The condition for current rows of a table that keeps older ones."""
-    versioned = {each.name for each in _tables() if each.info["versioned"]}
+    versioned = {system_table.name for system_table in _tables() if system_table.info["versioned"]}
     return " AND x.end_snapshot IS NULL" if table in versioned or table in _OF_DUCKLAKE else ""
 
 
@@ -386,8 +386,8 @@ def _endings(session: Session) -> Iterator[str]:
     """Files that ended at a snapshot which does not say that it changed the table."""
     link = session.link
     for table, key in (("ducklake_data_file", "data_file_id"), ("ducklake_delete_file", "delete_file_id")):
-        for number, table_id, end, made in link.execute(sql.ended_files(table, key)):
-            changes = [change.rpartition(":")[2] for change in (made or "").split(",")]
+        for number, table_id, end, changed in link.execute(sql.ended_files(table, key)):
+            changes = [change.rpartition(":")[2] for change in (changed or "").split(",")]
             if str(table_id) not in changes:
                 yield f"{table} has file {number} end at snapshot {end}, which did not change its table"
 

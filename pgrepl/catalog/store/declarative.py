@@ -208,13 +208,13 @@ def sum_up(link: CatalogConnection, tables: Iterable[SystemTable]) -> None:
 def disagreeing(link: CatalogConnection, tables: Iterable[SystemTable]) -> list[str]:
     """The tables whose rows do not agree with their sums."""
     known = {name: (count, checksum) for name, count, checksum in link.execute("SELECT * FROM pgrepl_sum")}
-    found = []
+    names = []
     for table in tables:
         if is_summed(table):
             there = rows(link, table)
             if known.get(table.name, (0, 0)) != (len(there), sum(map(of_row, there))):
-                found.append(table.name)
-    return found
+                names.append(table.name)
+    return names
 
 
 # --- statement --------------------------------------------------------------------------------------------------------

@@ -92,8 +92,8 @@ def result_code(problem: BaseException) -> int:
 
 def sqlstate(problem: BaseException) -> str | None:
     """The SQLSTATE of a PostgreSQL server's error."""
-    found: str | None = getattr(problem, "sqlstate", None)
-    return found
+    code: str | None = getattr(problem, "sqlstate", None)
+    return code
 
 
 def is_busy(problem: BaseException) -> bool:
@@ -149,10 +149,10 @@ def obstacle(path: Path) -> Obstacle | None:
 
 def is_full(path: Path) -> bool:
     try:
-        found = os.statvfs(path.resolve().parent)
+        disk = os.statvfs(path.resolve().parent)
     except OSError:
         return False
-    return found.f_bavail * found.f_frsize < _LEAST
+    return disk.f_bavail * disk.f_frsize < _LEAST
 
 
 @frozen
@@ -247,10 +247,10 @@ def _asked(catalog: Path) -> tuple[int, str] | None:
     """The system identifier and the data path of a catalog; (0, ""): it is no catalog; None: it cannot be read now."""
     try:
         with closing(sqlite3.connect(f"{catalog.as_uri()}?mode=rw", uri=True)) as link:
-            found = link.execute(f"SELECT system_identifier, ({sql.DATA_PATH}) FROM pgrepl_instance").fetchone()
+            row = link.execute(f"SELECT system_identifier, ({sql.DATA_PATH}) FROM pgrepl_instance").fetchone()
     except sqlite3.DatabaseError as problem:
         return (0, "") if result_code(problem) in (ERROR, NOTADB) else None
-    return None if found is None else (int(found[0]), str(found[1]))
+    return None if row is None else (int(row[0]), str(row[1]))
 
 
 def same_folder(one: str, other: str) -> bool:

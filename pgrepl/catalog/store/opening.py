@@ -142,8 +142,8 @@ def _open_file(path: Path, name: str, data_path: str | None) -> Catalog:
 
 def _reachable(path: Path, name: str) -> Catalog:
     """The catalog, read-only if an obstacle keeps pgrepl from writing it."""
-    found = files.obstacle(path)
-    if found is None:
+    obstacle = files.obstacle(path)
+    if obstacle is None:
         catalog = sqlite_catalog(path, name)
         try:
             catalog.probe()
@@ -152,13 +152,13 @@ def _reachable(path: Path, name: str) -> Catalog:
             catalog.close()
             if not files.is_full(path):
                 raise
-            found = files.DISK_FULL
+            obstacle = files.DISK_FULL
     try:
         reader = files.reader(path)
     except (OSError, sqlite3.Error) as problem:
         raise fatal("58030", f'catalog "{name}" cannot be read: {problem}') from problem
     catalog = sqlite_catalog(path, name, reader.connect)
-    catalog.obstacle, catalog.at_close = found, reader.close
+    catalog.obstacle, catalog.at_close = obstacle, reader.close
     return catalog
 
 

@@ -35,8 +35,8 @@ def rows(session: CatalogSession, table: type[_Row], **eq: Any) -> list[_Row]:
 
 def one(session: CatalogSession, table: type[_Row], **eq: Any) -> _Row | None:
     """The first such row, or None."""
-    found = _remembered(session, table, eq)
-    return found[0] if found else None
+    listed = _remembered(session, table, eq)
+    return listed[0] if listed else None
 
 
 def _remembered(session: CatalogSession, table: type[_Row], eq: dict[str, Any]) -> list[_Row]:
@@ -56,9 +56,9 @@ def _remembered(session: CatalogSession, table: type[_Row], eq: dict[str, Any]) 
         return cast("list[_Row]", known)  # each table has a memory of its own
     if len(memory) >= _REMEMBERED:
         memory.clear()
-    found = _read(session, table, eq)
-    memory[key] = [*found]
-    return found
+    listed = _read(session, table, eq)
+    memory[key] = [*listed]
+    return listed
 
 
 def remember(session: CatalogSession, table: type[_Row], row: _Row, **eq: Any) -> None:
@@ -138,9 +138,9 @@ def delete(session: CatalogSession, table: type[SystemRow], **eq: Any) -> int:
     return removed + _write(session, "update", table, {"end_snapshot": snapshot}, eq)
 
 
-def _watch(session: CatalogSession, table: type[SystemRow], found: Sequence[SystemRow]) -> None:
+def _watch(session: CatalogSession, table: type[SystemRow], changing: Sequence[SystemRow]) -> None:
     """Note rows that are about to change, for DuckLake's definitions to follow."""
-    session.transaction.numbering.definition_changes.note(table.__name__, [row._asdict() for row in found])
+    session.transaction.numbering.definition_changes.note(table.__name__, [row._asdict() for row in changing])
 
 
 def count(session: CatalogSession, table: type[SystemRow], **eq: Any) -> int:
@@ -202,21 +202,21 @@ def _read(session: CatalogSession, table: type[_Row], eq: Mapping[str, Any]) -> 
     if session.as_of is not None and table.__table__.versioned:
         names, values = (AS_OF,), {**values, AS_OF: session.as_of}
     statement = _statement(session, "select", table, names, shape)
-    found = session.link.execute(statement.sql, statement.bind(values))
+    stored = session.link.execute(statement.sql, statement.bind(values))
     try:
-        return _as_rows(table, found, statement.readers)
+        return _as_rows(table, stored, statement.readers)
     except ValueError as problem:
         what = f'catalog "{session.catalog.name}" is damaged: {table.__name__}: {problem}'
         raise PgError("XX001", what) from problem
 
 
 def _as_rows(
-    table: type[_Row], found: Iterable[tuple[Any, ...]], readers: list[tuple[int, Callable[[Any], Any]]]
+    table: type[_Row], stored: Iterable[tuple[Any, ...]], readers: list[tuple[int, Callable[[Any], Any]]]
 ) -> list[_Row]:
     if not readers:
-        return [table(row) for row in found]
+        return [table(row) for row in stored]
     out = []
-    for row in found:
+    for row in stored:
         values = list(row)
         for position, reader in readers:
             if values[position] is not None:
@@ -256,8 +256,8 @@ def _raw(
 ) -> list[tuple[Any, ...]]:
     """The stored values of the rows that a statement is about to change."""
     statement = _statement(session, "select", table, (), shape)
-    found = session.link.execute(statement.sql, statement.bind(bound))
-    return [row[1:] for row in found] if table.__table__.versioned else found
+    stored = session.link.execute(statement.sql, statement.bind(bound))
+    return [row[1:] for row in stored] if table.__table__.versioned else stored
 
 
 def expire(session: CatalogSession, table: SystemTable, oldest: int) -> None:

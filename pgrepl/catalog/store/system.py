@@ -85,6 +85,7 @@ class SystemColumn:
     notnull: bool = False
     collation: int = 0
     since: int = 0  # the release of PostgreSQL that brought it, if later than 17: it is found by its name only
+    acl: tuple[str, ...] | None = None
 
 
 @frozen
@@ -106,8 +107,8 @@ class SystemRelations:
     """All system catalogs and views."""
 
     def __init__(self, relations: Iterable[SystemRelation]) -> None:
-        self._by_oid = {each.oid: each for each in relations}
-        self._by_name = {(each.schema, each.name): each for each in self._by_oid.values()}
+        self._by_oid = {rel.oid: rel for rel in relations}
+        self._by_name = {(rel.schema, rel.name): rel for rel in self._by_oid.values()}
         self.by_oid = self._by_oid.get
 
     def __iter__(self) -> Iterator[SystemRelation]:

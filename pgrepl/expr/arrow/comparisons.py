@@ -132,7 +132,7 @@ def among(value: Any, lists: Any, compare: Compare, *, use_or: bool) -> Any:
 _KERNELS = {
     "=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal",
 }  # fmt: skip
-_TURNED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  # with the sides exchanged
+TURNED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  # with the sides exchanged
 _FLOATS = (oids.FLOAT4, oids.FLOAT8)
 _TEXTS = (oids.TEXT, oids.NAME)
 _FEW = 64  # the longest list whose items are compared one after another
@@ -318,7 +318,7 @@ def _among(sign: str, value: Columnar, lists: Columnar, *, use_or: bool) -> Colu
         raise NotColumnar("an array of another type")
     if base_type(element_type(lists.typoid)) != value.typoid:
         raise NotColumnar("an array of another type")
-    compare = elements_compared(_TURNED[sign], lists)
+    compare = elements_compared(TURNED[sign], lists)
     return boolean(lambda columns: among(value.run(columns), lists.run(columns), compare, use_or=use_or))
 
 

@@ -22,12 +22,12 @@ from pgrepl.expr.functions import misc, own
 from pgrepl.expr.functions.registry import Context, source_of
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import (
+    calls_volatile,
+    children,
     contains_mutable_functions,
     functions_used,
-    is_volatile,
     rewrite,
     var_attnums,
-    volatilities,
     walk,
 )
 from pgrepl.ground.errors import PgError, unsupported
@@ -151,11 +151,6 @@ def _check_function(proc: Proc, context: Context) -> None:
         raise refuse("a random number after setseed()")  # the sequence depends on the order of rows
 
 
-def calls_volatile(expr: tree.Expr) -> bool:
-    """Whether the node itself calls a volatile function."""
-    return any(volatility == "v" for volatility in volatilities(expr))
-
-
 def style_fields(style: TextStyle) -> dict[str, Any]:
     return {
         "datestyle": style.datestyle,
@@ -270,7 +265,7 @@ def conversion_of(expr: Expr, context: Context) -> Value | None:
 def _portable(
     expr: Expr, context: Context, *, is_conversion: bool = False
 ) -> tuple[Expr, tuple[tuple[str, Any], ...], HashKeys] | None:
-    expr = _folded(expr, context)
+    expr = folded(expr, context)
     try:
         check_without_session(expr, context)
         check_types(expr, context, words_errors=not is_conversion)
@@ -282,13 +277,11 @@ def _portable(
     return expr, tuple(style_fields(context.style).items()), keys
 
 
-def _folded(expr: Expr, context: Context) -> Expr:
+def folded(expr: Expr, context: Context) -> Expr:
     """The expression with the parts computed that have one value for all rows of a statement, such as now()."""
 
     def visit(node: Expr) -> Expr | None:
-        if isinstance(node, (tree.Const, tree.RowExpr, tree.CaseTestExpr)) or any(map(_varies, walk(node))):
-            return None
-        if is_volatile(node):
+        if isinstance(node, (tree.Const, tree.RowExpr)) or not is_constant(node):
             return None
         try:
             value = evaluate(node, (), context)
@@ -299,8 +292,15 @@ def _folded(expr: Expr, context: Context) -> Expr:
     return rewrite(expr, visit)
 
 
-def _varies(node: Expr) -> bool:
-    return isinstance(node, (Var, tree.CaseTestExpr, tree.SubLink, tree.Param))
+def is_constant(expr: Expr, named: Callable[[Expr], object] = lambda node: None, tested: bool = False) -> bool:
+    """Whether a node has the same value for all rows and at every evaluation. `named`: not None for nodes that have a
+    column; `tested`: the value that CASE or an array's cast tests is known."""
+    if isinstance(expr, (Var, tree.SetToDefault, *_NEVER)) or (isinstance(expr, tree.CaseTestExpr) and not tested):
+        return False
+    if calls_volatile(expr) or named(expr) is not None:
+        return False
+    tested |= isinstance(expr, tree.ArrayCoerceExpr) or (isinstance(expr, tree.CaseExpr) and expr.arg is not None)
+    return all(is_constant(child, named, tested) for child in children(expr))
 
 
 def any_is_true(exprs: Sequence[Expr]) -> Expr:

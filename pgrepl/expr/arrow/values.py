@@ -23,7 +23,7 @@ from pgrepl.expr.arrow.compiler import (
 from pgrepl.expr.functions.registry import in_columns
 from pgrepl.expr.walk import functions_used
 from pgrepl.ground.lazy import np, pa, pc
-from pgrepl.types import oids
+from pgrepl.types import oids, unicode
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.lake.arrays import PLAIN_SCALE
@@ -140,6 +140,21 @@ def _like(args: Sequence[tree.Expr]) -> Columnar:
 def _not_like(args: Sequence[tree.Expr]) -> Columnar:
     run = _like(args).run
     return boolean(lambda columns: pc.invert(run(columns)))
+
+
+@in_columns("unicode_assigned")
+def _assigned(args: Sequence[tree.Expr]) -> Columnar:
+    """The release decides about characters of Unicode 16.0: they raise, so that rows are evaluated one by one."""
+    run = argument(args[0], TEXTS).run
+
+    def assigned(columns: Columns) -> Any:
+        found = run(columns)
+        never, later = unicode.unassigned()
+        if pc.any(pc.match_substring_regex(found, later)).as_py():
+            raise pa.ArrowInvalid("a character that only Unicode 16.0 has")
+        return pc.invert(pc.match_substring_regex(found, never))
+
+    return boolean(assigned)
 
 
 @in_columns("varchar")

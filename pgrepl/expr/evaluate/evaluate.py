@@ -31,7 +31,7 @@ from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type, element_type, operator_by_oid
-from pgrepl.types.values import as_it_is, hash_form
+from pgrepl.types.values import as_it_is, first_of_each, hash_form, order_key, row_hash_form
 
 if TYPE_CHECKING:
     from pgrepl.expr.functions.aggregates import Accumulator
@@ -281,8 +281,26 @@ def accumulator(node: tree.Aggref | tree.WindowFunc, context: Context) -> Accumu
     return new_accumulator(node, context)
 
 
-def ordered_set(node: tree.Aggref, direct: Sequence[Any], rows: Sequence[tuple[Any, ...]]) -> Any:
-    """An ordered-set or hypothetical-set aggregate over rows that have been sorted."""
-    from pgrepl.expr.functions.statistics import ordered_set
+def of_gathered(node: tree.Aggref, direct: Sequence[Any], rows: Sequence[tuple[Any, ...]], context: Context) -> Any:
+    """The aggregate of its arguments' rows, which have been sorted as its ORDER BY says."""
+    if node.distinct:
+        types = [argument.type for argument in node.args]
+        rows = first_of_each(rows, row_hash_form(types))
+        for place in () if node.order else reversed(range(len(types))):  # DISTINCT sorts its values
+            rows = sorted(rows, key=_order_of(place, order_key(types[place])))
+    if node.kind != "n":
+        from pgrepl.expr.functions.statistics import ordered_set
 
-    return ordered_set(node, direct, rows)
+        return ordered_set(node, direct, rows)
+    state = accumulator(node, context)
+    for values in rows:
+        state.add(*values)
+    return state.result()
+
+
+def _order_of(place: int, order: Callable[[Any], Any] | None) -> Callable[[tuple[Any, ...]], Any]:
+    def key(values: tuple[Any, ...]) -> Any:
+        value = values[place]
+        return (True, 0) if value is None else (False, value if order is None else order(value))
+
+    return key

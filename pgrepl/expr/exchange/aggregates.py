@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pgrepl.expr import tree
-from pgrepl.expr.exchange.compiler import NOT_CONSTANT, Compiler, Names, Statement, fall_back, finished, gathered
+from pgrepl.expr.exchange.compiler import NOT_CONSTANT, Compiler, fall_back, finished, gathered, over_columns
 from pgrepl.expr.exchange.sql import (
     Sql,
     cast,
@@ -41,17 +41,9 @@ NATURAL = frozenset(
 _ONE_TEXT = NATURAL | {oids.TIMETZ, oids.INET, oids.CIDR, oids.PG_LSN, oids.XID8, oids.TID, oids.JSON}
 
 
-def equal_key(expr: tree.Expr, names: Names, statement: Statement) -> str:
-    return equal_key_of(expr, Compiler(names, statement))
-
-
-def sort_item(expr: tree.Expr, key: tree.SortGroup, names: Names, statement: Statement) -> str:
-    return sort_item_of(expr, key, Compiler(names, statement))
-
-
-def equal_key_of(expr: tree.Expr, compiler: Compiler) -> str:
+def equal_key(expr: tree.Expr, compiler: Compiler) -> str:
     if isinstance(expr, tree.RowExpr) and expr.args:
-        return f"struct({', '.join(equal_key_of(arg, compiler) for arg in expr.args)})"
+        return f"struct({', '.join(equal_key(arg, compiler) for arg in expr.args)})"
     typoid = base_type(expr.type)
     if typoid == oids.NUMERIC:
         value = compiler.value(expr)
@@ -80,7 +72,7 @@ def sort_key_of(expr: tree.Expr, compiler: Compiler) -> str:
     return _made(expr, compiler)
 
 
-def sort_item_of(expr: tree.Expr, key: tree.SortGroup, compiler: Compiler) -> str:
+def sort_item(expr: tree.Expr, key: tree.SortGroup, compiler: Compiler) -> str:
     text = sort_key_of(expr, compiler)
     return f"{text} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
@@ -139,12 +131,8 @@ def numeric_order_key(value: Sql) -> str:
 Node = tree.Aggref | tree.WindowFunc
 
 
-def aggregate(node: tree.Aggref, names: Names, statement: Statement) -> Sql:
-    """The SQL of an aggregate; `names` are those of its input rows."""
-    return aggregate_over(node, Compiler(names, statement), "")
-
-
-def aggregate_over(node: Node, compiler: Compiler, over: str) -> Sql:
+def aggregate(node: Node, compiler: Compiler, over: str = "") -> Sql:
+    """The SQL of an aggregate; `over`: as a window function."""
     proc = proc_by_oid(node.func)
     assert proc is not None
     call = SparkAggregateCall(node, compiler, over)
@@ -187,7 +175,7 @@ def _count(call: SparkAggregateCall) -> Sql | None:
         return Sql(call.spark("count", call.filtered("1"), distinct=False), "BIGINT")
     (arg,) = call.node.args
     if call.distinct:
-        return Sql(call.spark("count", call.filtered(equal_key_of(arg, call.compiler))), "BIGINT")
+        return Sql(call.spark("count", call.filtered(equal_key(arg, call.compiler))), "BIGINT")
     return Sql(call.spark("count", call.filtered(call.compiler.value(arg).text)), "BIGINT")
 
 
@@ -298,10 +286,7 @@ def _divided() -> tree.Expr:
 def _finish(call: SparkAggregateCall, expr: tree.Expr, *values: Sql) -> Sql:
     """An expression over what Spark has aggregated, its `Var`s being the values."""
 
-    def names(node: tree.Expr) -> Sql | None:
-        return values[node.attnum - 1] if isinstance(node, tree.Var) else None
-
-    return Compiler(names, call.compiler.statement).value(expr)
+    return over_columns(dict(enumerate(values, 1)), call.compiler.statement).value(expr)
 
 
 def _extreme(function: str) -> Callable[[SparkAggregateCall], Sql | None]:

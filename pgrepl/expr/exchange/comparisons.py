@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgrepl.expr import tree
+from pgrepl.expr.arrow import comparisons as arrow
+from pgrepl.expr.arrow.compiler import NotColumnar
 from pgrepl.expr.exchange.aggregates import (
     NATURAL,
     USUAL_DECIMAL,
-    equal_key_of,
+    equal_key,
     numeric_equal_key,
     numeric_order_key,
     sort_key_of,
@@ -46,7 +48,7 @@ def comparable(left: tree.Expr, right: tree.Expr, compiler: Compiler, *, equalit
             return lengths[0], lengths[1]
     if one != other and {one, other} != {oids.INET, oids.CIDR}:
         return None
-    key = equal_key_of if equality and one == other else sort_key_of
+    key = equal_key if equality and one == other else sort_key_of
     return key(left, compiler), key(right, compiler)
 
 
@@ -107,13 +109,10 @@ def compared(sign: str, left: tree.Expr, right: tree.Expr, compiler: Compiler) -
     return None if pair is None else Sql(f"({pair[0]} {sign} {pair[1]})", "BOOLEAN")
 
 
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
-
 def _special_compared(sign: str, left: Sql, right: Sql) -> Sql | None:
     """A comparison of a decimal that may be infinite with one that may not."""
     if left.special is None and right.special is not None:
-        left, right, sign = right, left, _TURNED.get(sign, sign)
+        left, right, sign = right, left, arrow.TURNED[sign]
     if left.special is None or right.special is not None or decimal_size(right.type) is None:
         return None
     pair = _numerics(Sql(left.text, left.type), right, equality=sign in ("=", "<>"))
@@ -154,19 +153,14 @@ def equal_pair(op: int, args: Sequence[tree.Expr], compiler: Compiler) -> Operan
 def sign_of(op: int) -> str | None:
     """The comparison that an operator stands for; None for other operators (and for ~=, = of boxes)."""
     operator = operator_by_oid(op)
-    if operator is None or operator.name not in SIGNS.values():
+    try:
+        sign = arrow.sign_of(op)
+    except NotColumnar:
         return None
-    alike = operator.left == operator.right and (operator.left in NATURAL or operator.left in _KEYED)
-    return operator.name if alike or (operator.left, operator.right) in _CROSS else None
+    assert operator is not None
+    return sign if operator.left != operator.right or operator.left in NATURAL | _KEYED else None
 
 
-_CROSS = {
-    *((a, b) for a in oids.INTEGERS for b in oids.INTEGERS),
-    (oids.FLOAT4, oids.FLOAT8),
-    (oids.FLOAT8, oids.FLOAT4),
-    (oids.NAME, oids.TEXT),
-    (oids.TEXT, oids.NAME),
-}
 _KEYED = frozenset(
     {
         oids.NUMERIC, oids.BPCHAR, oids.INTERVAL, oids.TIMETZ, oids.JSONB, oids.INET, oids.PG_LSN, oids.XID8,

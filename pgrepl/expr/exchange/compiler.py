@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pgrepl.expr import tree
-from pgrepl.expr.arrow.program import calls_volatile, check_without_session, hash_keys, style_fields
+from pgrepl.expr.arrow.program import check_without_session, folded, hash_keys, is_constant, style_fields
 from pgrepl.expr.evaluate.evaluate import evaluate
 from pgrepl.expr.exchange.sql import (
     FUNCTION_PREFIX,
@@ -38,7 +38,7 @@ from pgrepl.expr.exchange.sql import (
 )
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.stored import to_json
-from pgrepl.expr.walk import children, is_volatile, rewrite, walk
+from pgrepl.expr.walk import is_volatile, rewrite, walk
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.internals.pyspark import arrow_function, check_types
@@ -56,16 +56,6 @@ if TYPE_CHECKING:
 Names = Callable[[tree.Expr], "str | Sql | None"]
 
 NOT_CONSTANT = object()
-_OF_ROWS = (
-    tree.Var,
-    tree.Param,
-    tree.Aggref,
-    tree.WindowFunc,
-    tree.GroupingFunc,
-    tree.SubLink,
-    tree.NextValueExpr,
-    tree.SetToDefault,
-)
 
 
 class Compiler:
@@ -103,7 +93,7 @@ class Compiler:
 
     def is_constant(self, expr: tree.Expr) -> bool:
         """Whether a node has the same value for all rows and at every evaluation."""
-        return not self._varies(expr, tested=False)
+        return is_constant(expr, self.names)
 
     def constant(self, expr: tree.Expr) -> Any:
         """The value of a constant (None: NULL); NOT_CONSTANT for other nodes and for constants whose evaluation
@@ -115,27 +105,16 @@ class Compiler:
         except PgError:
             return NOT_CONSTANT
 
-    def _varies(self, expr: tree.Expr, tested: bool) -> bool:
-        if isinstance(expr, _OF_ROWS) or (isinstance(expr, tree.CaseTestExpr) and not tested):
-            return True
-        if calls_volatile(expr) or self.names(expr) is not None:
-            return True
-        inside = (
-            tested
-            or isinstance(expr, tree.ArrayCoerceExpr)
-            or (isinstance(expr, tree.CaseExpr) and expr.arg is not None)
-        )
-        return any(self._varies(child, inside) for child in children(expr))
+
+def over_columns(columns: Mapping[int, Sql], statement: Statement) -> Compiler:
+    """The compiler of expressions over columns by attnum."""
+    return Compiler(lambda node: columns[node.attnum] if isinstance(node, tree.Var) else None, statement)
 
 
 @singledispatch
 def native(expr: tree.Expr, compiler: Compiler) -> Sql | None:
     """A node as Spark SQL; None when the fall-back has to compute it."""
     return None
-
-
-def to_value(expr: tree.Expr, names: Names, statement: Statement) -> Sql:
-    return Compiler(names, statement).value(expr)
 
 
 def to_sql(expr: tree.Expr, names: Names, statement: Statement) -> str:
@@ -365,18 +344,7 @@ _LITERALS: dict[str, Callable[[Any], str]] = {
 # --- fallback ---------------------------------------------------------------------------------------------------------
 
 
-class Columns(Protocol):
-    """The part of `compiler.Compiler` that the fall-back needs."""
-
-    @property
-    def statement(self) -> Statement: ...
-
-    def named(self, expr: tree.Expr) -> Sql | None: ...
-
-    def is_constant(self, expr: tree.Expr) -> bool: ...
-
-
-def fall_back(expr: tree.Expr, compiler: Columns, key: bool = False, unless: str = "") -> Sql:
+def fall_back(expr: tree.Expr, compiler: Compiler, key: bool = False, unless: str = "") -> Sql:
     """The SQL of a subtree that Python computes from its columns. `key`: compute the bytes that sort its values
     (order_bytes) instead. `unless`: a condition in SQL; rows that meet it are skipped."""
     columns: dict[tree.Expr, tree.Var] = {}
@@ -385,14 +353,15 @@ def fall_back(expr: tree.Expr, compiler: Columns, key: bool = False, unless: str
     def replaced(node: tree.Expr) -> tree.Expr | None:
         found = compiler.named(node)
         if found is None:
-            return _folded(node, compiler)
+            return None
         if node not in columns:
             (typoid, typmod), text = argument_form(node, found)
             columns[node] = tree.Var(typoid, typmod=typmod, collation=node.collation, attnum=len(columns) + 1)
             texts.append(text)
         return columns[node]
 
-    body = rewrite(expr, replaced)
+    # constants are evaluated here because executors have no session
+    body = folded(rewrite(expr, replaced), compiler.statement.context)
     check_without_session(body, compiler.statement.context)
     volatile = is_volatile(body)
     program: dict[str, Any] = {
@@ -415,17 +384,6 @@ def fall_back(expr: tree.Expr, compiler: Columns, key: bool = False, unless: str
     return call(compiler, program, texts, form_type(expr.type, expr.typmod), volatile)
 
 
-def _folded(node: tree.Expr, compiler: Columns) -> tree.Expr | None:
-    """A constant subtree, evaluated here because executors have no session; None for other nodes."""
-    if isinstance(node, (tree.Const, tree.RowExpr)) or not compiler.is_constant(node):
-        return None
-    try:
-        value = evaluate(node, (), compiler.statement.context)
-    except PgError:
-        return None
-    return tree.Const(node.type, typmod=node.typmod, collation=node.collation, value=value)
-
-
 def argument_form(node: tree.Expr, sql: Sql) -> tuple[list[int], str]:
     """The SQL of an argument, and the type and modifier of the lake form it is passed in."""
     size = decimal_size(sql.type)
@@ -445,7 +403,7 @@ def carried_types(*nodes: tree.Expr) -> dict[str, Any]:
     return {}
 
 
-def call(compiler: Columns, program: dict[str, Any], texts: list[str], result: str, volatile: bool = False) -> Sql:
+def call(compiler: Compiler, program: dict[str, Any], texts: list[str], result: str, volatile: bool = False) -> Sql:
     """The value that a program computes, or the error it found."""
     function = FallBack(json.dumps(program, ensure_ascii=True, sort_keys=True), result, volatile)
     answer = Sql(compiler.statement.call(function, texts), "")

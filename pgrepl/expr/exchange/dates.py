@@ -8,7 +8,7 @@ a decimal with the infinities beside it (`special`), so that `extract(year from 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pgrepl.expr.exchange.arithmetic import SparkFunctionCall
 from pgrepl.expr.exchange.comparisons import SIGNS
@@ -95,18 +95,19 @@ def timestamp_finite(call: SparkFunctionCall) -> Sql:
 # --------------------------------------------------------------------------------------------------------------- casts
 
 
-def midnight(date: Sql, spark_type: str) -> Sql:
-    """The cast date::timestamp."""
-    beyond = _error_of_day(_LAST_TIMESTAMP + 1)
-    too_late = _error_of_day(_LAST_OF_LAKE + 1)
+def midnight(date: Sql, spark_type: str, late: str = "") -> Sql:
+    """The cast date::timestamp. `late`: the value of days after the last one, instead of an error."""
+    errors = [(day, raised(_error_of_day(day + 1))) for day in (_LAST_TIMESTAMP, _LAST_OF_LAKE)]
 
     def body(a: str) -> str:
         number = f"CAST({days(a)} AS BIGINT)"
+        beyond = "".join(
+            f" WHEN {number} > {day} THEN {then}" for day, then in ([(_LAST_OF_LAKE, late)] if late else errors)
+        )
         return (
             f"CASE WHEN {number} = {DATE_INFINITY}L THEN {from_micros(INFINITE, spark_type)}"
             f" WHEN {number} = -{DATE_INFINITY}L THEN {from_micros('-' + INFINITE, spark_type)}"
-            f" WHEN {number} > {_LAST_TIMESTAMP} THEN {raised(beyond)}"
-            f" WHEN {number} > {_LAST_OF_LAKE} THEN {raised(too_late)} ELSE CAST({a} AS {spark_type}) END"
+            f"{beyond} ELSE CAST({a} AS {spark_type}) END"
         )
 
     return Sql(let([date], body), spark_type)
@@ -206,17 +207,8 @@ def _cross(sign: str) -> Callable[[SparkFunctionCall], Sql | None]:
 def _as_moment(value: Sql, spark_type: str) -> str:
     if value.type != "DATE":
         return value.text if value.type == spark_type else f"CAST({value.text} AS {spark_type})"
-    late = f"{2**63 - 2}L"  # days that have no timestamps are above all that have
-
-    def body(a: str) -> str:
-        number = days(a)
-        return (
-            f"CASE WHEN {number} = {DATE_INFINITY} THEN {from_micros(INFINITE, spark_type)}"
-            f" WHEN {number} = -{DATE_INFINITY} THEN {from_micros('-' + INFINITE, spark_type)}"
-            f" WHEN {number} > {_LAST_OF_LAKE} THEN {from_micros(late, spark_type)} ELSE CAST({a} AS {spark_type}) END"
-        )
-
-    return let([value], body)
+    late = from_micros(f"{2**63 - 2}L", spark_type)  # days that have no timestamps are above all that have
+    return midnight(value, spark_type, late).text
 
 
 for _word, _sign in SIGNS.items():
@@ -353,20 +345,23 @@ def _field(unit: str) -> Field | None:
     return None
 
 
-def _extracted(call: SparkFunctionCall) -> tuple[str, Field] | None:
+def _extracted(
+    call: SparkFunctionCall, units: set[str], typename: str, more: Mapping[str, Field]
+) -> tuple[str, Field] | None:
+    """The field that the first argument names."""
     word = call.constant(0)
     if not isinstance(word, str):
         return None
     try:
-        unit = unit_of(word, DATE_UNITS | TIME_UNITS, "timestamp")
+        unit = unit_of(word, units, typename)
     except PgError:
         return None
-    found = _field(unit)
+    found = more.get(unit) or _field(unit)
     return None if found is None else (unit, found)
 
 
 def _of_moment(call: SparkFunctionCall, value: Sql) -> Sql | None:
-    found = _extracted(call)
+    found = _extracted(call, DATE_UNITS | TIME_UNITS, "timestamp", {})
     zone = zone_of(call.compiler)
     if found is None:
         return None
@@ -403,17 +398,10 @@ _DAYS: dict[str, Field] = {
 @in_spark("extract_date")
 def extract_date(call: SparkFunctionCall) -> Sql | None:
     value = call.value(1)
-    word = call.constant(0)
-    if not isinstance(word, str):
-        return None
-    try:
-        unit = unit_of(word, DATE_UNITS, "date")
-    except PgError:
-        return None
-    found = _DAYS.get(unit) or _field(unit)
+    found = _extracted(call, DATE_UNITS, "date", _DAYS)
     if found is None:
         return None
-    write, precision, _ = found
+    unit, (write, precision, _) = found
     result = decimal_type(precision, 0)
 
     def body(a: str) -> str:

@@ -1,34 +1,31 @@
 """Window functions: Spark's own, and aggregates over a frame.
 
-Frames that Spark lacks are refused: EXCLUDE, GROUPS with an offset, offsets that are not constants.
+Frames that Spark lacks are refused: EXCLUDE, GROUPS with an offset, offsets that are not constants. So are wrong
+arguments of ntile() and nth_value(), which are errors only where there are rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.program import refuse
-from pgrepl.expr.exchange.aggregates import aggregate_over, equal_key_of, sort_item_of
-from pgrepl.expr.exchange.compiler import NOT_CONSTANT, Compiler, Names, Statement
+from pgrepl.expr.exchange.aggregates import aggregate, equal_key, sort_item
+from pgrepl.expr.exchange.compiler import NOT_CONSTANT, Compiler
 from pgrepl.expr.exchange.sql import Sql, cast, form_type
 from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.builtin import proc_by_oid
 
 
-def over(
-    window: tree.Window, targets: Sequence[tree.Target], names: Names, statement: Statement, ranked: bool = False
-) -> str:
+def over(window: tree.Window, targets: Sequence[tree.Target], compiler: Compiler, *, ranked: bool = False) -> str:
     """The OVER clause: ` OVER (PARTITION BY … ORDER BY … ROWS …)`. Ranking functions (`ranked`) take no frame."""
-    compiler = Compiler(names, statement)
     by_resno = {target.resno: target.expr for target in targets}
     parts = []
     if window.partition:
-        keys = [equal_key_of(by_resno[key.resno], compiler) for key in window.partition]
+        keys = [equal_key(by_resno[key.resno], compiler) for key in window.partition]
         parts.append("PARTITION BY " + ", ".join(keys))
-    items = [sort_item_of(by_resno[key.resno], key, compiler) for key in window.order]
+    items = [sort_item(by_resno[key.resno], key, compiler) for key in window.order]
     if ranked or window.frame_mode == "ROWS":
         items = items or ["1"]  # Spark wants an order
     if items:
@@ -49,8 +46,8 @@ def _frame(window: tree.Window, by_resno: dict[int, tree.Expr], compiler: Compil
         return ""
     if mode == "RANGE" and not {window.frame_start, window.frame_end} <= plain:
         _check_range(window, by_resno)
-    start = _bound(window.frame_start, window.start_offset, compiler, "starting")
-    end = _bound(window.frame_end, window.end_offset, compiler, "ending")
+    start = _bound(window.frame_start, window.start_offset, compiler, "starting", mode)
+    end = _bound(window.frame_end, window.end_offset, compiler, "ending", mode)
     return f"{mode} BETWEEN {start} AND {end}"
 
 
@@ -61,18 +58,16 @@ def _check_range(window: tree.Window, by_resno: dict[int, tree.Expr]) -> None:
         raise refuse("a window frame of RANGE with an offset over this type")
 
 
-def _bound(bound: str, offset: tree.Expr | None, compiler: Compiler, which: str) -> str:
+def _bound(bound: str, offset: tree.Expr | None, compiler: Compiler, which: str, mode: str) -> str:
     if offset is None:
         return bound
     value = compiler.constant(offset)
-    if value is NOT_CONSTANT or isinstance(value, (str, tuple, float)):
-        raise refuse("a window frame whose offset is not a constant number")
     if value is None:
         raise PgError("22004", f"frame {which} offset must not be null")
+    if not isinstance(value, int) or value >= 2**31 or (value < 0 and mode == "RANGE"):
+        raise refuse("a window frame with this offset")
     if value < 0:
         raise PgError("22013", f"frame {which} offset must not be negative")
-    if isinstance(value, Decimal) or value >= 2**31:
-        raise refuse("a window frame with this offset")
     return f"{value} {bound}"
 
 
@@ -82,10 +77,9 @@ def is_ranked(node: tree.WindowFunc) -> bool:
     return not node.is_aggregate and proc is not None and proc.src in _RANKED
 
 
-def window_function(node: tree.WindowFunc, over: str, names: Names, statement: Statement) -> Sql:
-    compiler = Compiler(names, statement)
+def window_function(node: tree.WindowFunc, over: str, compiler: Compiler) -> Sql:
     if node.is_aggregate:
-        return aggregate_over(node, compiler, over)
+        return aggregate(node, compiler, over)
     proc = proc_by_oid(node.func)
     assert proc is not None
     made = {**_RANKED, **_FRAMED}.get(proc.src)
@@ -103,12 +97,10 @@ def _place(function: str, result: str) -> Made:
 
 def _ntile(node: tree.WindowFunc, compiler: Compiler, over: str) -> Sql:
     count = compiler.constant(node.args[0])
-    if count is NOT_CONSTANT:
-        raise refuse("ntile of a number that is not a constant")
     if count is None:
         return Sql("CAST(NULL AS INT)", "INT", null=True)
-    if count <= 0:
-        raise PgError("22014", "argument of ntile must be greater than zero")
+    if count is NOT_CONSTANT or count <= 0:
+        raise refuse("ntile of this number")
     return Sql(f"ntile({count}){over}", "INT")
 
 
@@ -143,13 +135,11 @@ def _edge(function: str) -> Made:
 
 def _nth_value(node: tree.WindowFunc, compiler: Compiler, over: str) -> Sql:
     number = compiler.constant(node.args[1])
-    if number is NOT_CONSTANT:
-        raise refuse("nth_value of a number that is not a constant")
     result = form_type(node.type, node.typmod)
     if number is None:
         return Sql(cast("NULL", result), result, null=True)
-    if number <= 0:
-        raise PgError("22016", "argument of nth_value must be greater than zero")
+    if number is NOT_CONSTANT or number <= 0:
+        raise refuse("nth_value of this number")
     return Sql(f"nth_value({compiler.text(node.args[0])}, {number}){over}", result)
 
 

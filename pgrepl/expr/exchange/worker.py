@@ -14,7 +14,7 @@ from typing import Any
 
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.program import Test, WorkerContext, by_columns, once
-from pgrepl.expr.evaluate.evaluate import accumulator, compile, ordered_set
+from pgrepl.expr.evaluate.evaluate import compile, of_gathered
 from pgrepl.expr.exchange.sql import order_bytes
 from pgrepl.expr.functions.numeric import numeric_div, unchecked_sum
 from pgrepl.expr.functions.registry import Context
@@ -31,7 +31,7 @@ from pgrepl.types.lake.forms import form
 from pgrepl.types.numeric import checked, rescale
 from pgrepl.types.style import TextStyle
 from pgrepl.types.user_types import UserTypes
-from pgrepl.types.values import comparer, first_of_each, order_key, row_hash_form
+from pgrepl.types.values import comparer
 
 Row = tuple[Any, ...]
 
@@ -61,15 +61,7 @@ def accumulate(node: tree.Aggref, context: Context) -> Callable[[Row], Any]:
         members = list(group[0])
         if before is not None:
             members.sort(key=before)
-        values = [member[:width] for member in members]
-        if node.distinct:
-            values = _distinct(values, node, ordered=before is not None)
-        if node.kind != "n":
-            return ordered_set(node, group[1:], values)
-        state = accumulator(node, context)
-        for each in values:
-            state.add(*each)
-        return state.result()
+        return of_gathered(node, group[1:], [member[:width] for member in members], context)
 
     return run
 
@@ -94,22 +86,6 @@ def _order(node: tree.Aggref, width: int) -> Callable[[Row], Any] | None:
         return 0
 
     return cmp_to_key(compare)
-
-
-def _distinct(values: list[Row], node: tree.Aggref, *, ordered: bool) -> list[Row]:
-    """The first of equal values; sorted by value when no ORDER BY was given."""
-    found = first_of_each(values, row_hash_form(argument.type for argument in node.args))
-    if ordered:
-        return found
-    for place in reversed(range(len(node.args))):
-        order = order_key(node.args[place].type)
-
-        def key(each: Row, place: int = place, order: Any = order) -> Any:
-            item = each[place]
-            return (True, 0) if item is None else (False, item if order is None else order(item))
-
-        found.sort(key=key)
-    return found
 
 
 # ------------------------------------------------------------------------------------------------ the last step of sums

@@ -15,8 +15,11 @@ How to add a SQL function to all engines:
     it. It may raise Arrow's error for a batch, whose rows are then computed one by one.
 4.  Where Spark's own SQL gives the same, and a query of millions of rows shows that it is faster, write it:
     `spark="char_length({})"`, or a function under `@in_spark(prosrc)` in expr/exchange.
-5.  Write examples into tests/expr/expressions.txt, and ask PostgreSQL for the answers (tests/expr/make_expressions.py).
-    tests/expr/test_function_forms.py and tests/expr/spark compare all forms over random values by themselves.
+5.  Write examples into tests/expr/expressions.txt, and ask a PostgreSQL 17 for the answers
+    (tests/expr/make_expressions.py). tests/expr/test_function_forms.py and tests/expr/spark compare all forms over
+    random values by themselves. Where 18 says something else, a psql script in tests/postgres/scripts_of_18 is played
+    beside a real 18 in each run.
+6.  Take its name out of docs/differences.md, "Functions", and tell of it in CHANGELOG.md.
 """
 
 from __future__ import annotations

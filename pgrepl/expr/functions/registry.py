@@ -6,15 +6,19 @@
     def textlen(text: str) -> int: …
 
     @in_columns("textlike")
-    def textlike(call: ColumnCall) -> Columnar: …
+    def _like(args: Sequence[tree.Expr]) -> Columnar: …
 
     @in_spark("text_substr")
-    def text_substr(call: SparkCall) -> Sql | None: …
+    def text_substr(call: SparkFunctionCall) -> Sql | None: …
 
 The first form is of one row's values, and the one that every function has. A strict one is never called with NULL
-(None). With `context=True` it gets the `Call` first: session, style, types of the arguments. A set-returning one
-returns an iterable, of tuples if a row has several columns. Functions that PostgreSQL writes in SQL are keyed by their
-signature, `lpad(text,integer)`.
+(None). With `context=True` it gets the `Call` first: style, types of the arguments, the release that is spoken
+(`call.context.release`), and the session, which executors do not have. A set-returning one returns an iterable, of
+tuples if a row has several columns. Functions that PostgreSQL writes in SQL are keyed by their signature,
+`lpad(text,integer)`.
+
+The form of columns gets the arguments' trees, and neither session nor release: where these decide, its kernel raises
+Arrow's error (`unicode_assigned` in arrow/values.py), and the rows of the batch are computed one by one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Quoting for SQL, parse_ident, format(), Unicode escapes and normal forms."""
+"""Quoting for SQL, parse_ident, format(), Unicode escapes, normal forms and assigned characters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.expr.functions.strings import as_text, joined
 from pgrepl.ground.errors import PgError
 from pgrepl.sql import keywords
-from pgrepl.types import input_checks, oids
+from pgrepl.types import input_checks, oids, unicode
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.numbers import read_int4
 from pgrepl.types.text import write_text
@@ -241,6 +241,12 @@ def _form(name: str) -> Any:
 
 implements("unicode_normalize_func")(lambda text, form: unicodedata.normalize(_form(form), text))
 implements("unicode_is_normalized")(lambda text, form: unicodedata.is_normalized(_form(form), text))
+implements("unicode_version", context=True)(lambda call: unicode.version(call.context.release))
+
+
+@implements("unicode_assigned", context=True)
+def unicode_assigned(call: Call, text: str) -> bool:
+    return unicode.is_assigned(text, call.context.release)
 
 
 @implements("unistr")

@@ -45,7 +45,7 @@ from pgrepl.expr.tree import (
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
 from pgrepl.types import oids
-from pgrepl.types.builtin import Proc
+from pgrepl.types.builtin import Proc, aggregate_by_oid
 from pgrepl.types.oids import REGPROC
 
 if TYPE_CHECKING:
@@ -256,7 +256,17 @@ def arguments_text(session: Session, proc: Proc, *, table: bool = False, default
         if is_input and values and inputs > proc.nargs - len(values):
             text += f" DEFAULT {values[inputs - 1 - (proc.nargs - len(values))]}"
         shown.append(text)
-    return ", ".join(shown)
+    direct = None if table or proc.kind != "a" else _direct_arguments(proc)
+    if direct is None:
+        return ", ".join(shown)
+    sorted_by = shown[direct:] or shown[-1:]  # a VARIADIC parameter stands for both
+    return " ".join([*([", ".join(shown[:direct])] if direct else []), "ORDER BY " + ", ".join(sorted_by)])
+
+
+def _direct_arguments(proc: Proc) -> int | None:
+    """How many parameters of an aggregate stand before WITHIN GROUP; None: it is no ordered-set aggregate."""
+    aggregate = aggregate_by_oid(proc.oid)
+    return aggregate.numdirectargs if aggregate is not None and aggregate.kind != "n" else None
 
 
 def _defaults(session: Session, proc: Proc) -> list[str]:

@@ -36,7 +36,7 @@ _HERE = ("_session", "_deleted", "_all_spans", "reader")
 
 
 def _deleted_positions() -> Recent[int, tuple[Any, Any]]:
-    return Recent(_REMEMBERED, lambda found: len(found[0]))
+    return Recent(_REMEMBERED, lambda positions_and_snapshots: len(positions_and_snapshots[0]))
 
 
 @frozen
@@ -161,13 +161,15 @@ class Feed:
 
     def _read_deleted(self, file_id: int) -> tuple[Any, Any] | None:
 
-        parts = [read_delete_file(each) for each in self._deletes.get(file_id, ())]
+        parts = [read_delete_file(deletes) for deletes in self._deletes.get(file_id, ())]
         if file_id in self._inlined_deletes:
             positions, at = np.array(self._inlined_deletes[file_id], np.int64).T
             parts.append((positions, at))
         if not parts:
             return None
-        positions, at = (each[0] if len(parts) == 1 else np.concatenate(each) for each in zip(*parts, strict=True))
+        positions, at = (
+            arrays[0] if len(parts) == 1 else np.concatenate(arrays) for arrays in zip(*parts, strict=True)
+        )
         if not bool((positions[1:] > positions[:-1]).all()):
             order = np.lexsort((at, positions))
             positions, at = positions[order], at[order]
@@ -233,8 +235,8 @@ class Feed:
         places = np.searchsorted(deleted, positions)
         places[places == len(deleted)] = 0
         hit = deleted[places] == positions if len(deleted) else np.zeros(len(positions), np.bool_)
-        found: list[int] = np.where(hit, at[places] if len(at) else 0, 0).tolist()
-        return found
+        snapshots: list[int] = np.where(hit, at[places] if len(at) else 0, 0).tolist()
+        return snapshots
 
     # --- reading --------------------------------------------------------------------------------------------------
 

@@ -143,10 +143,10 @@ def changes_after(session: Session, snapshot: int) -> Iterator[tuple[str, int]]:
         yield from _words(changes)
 
 
-def _words(made: str | None) -> list[tuple[str, int]]:
+def _words(changes_made: str | None) -> list[tuple[str, int]]:
     """The words of `changes_made`, each with its DuckLake table, or 0."""
     words = []
-    for part in (made or "").split(","):
+    for part in (changes_made or "").split(","):
         word, _, about = part.strip().partition(":")
         if word:
             words.append((word, int(about) if about.isdigit() else 0))

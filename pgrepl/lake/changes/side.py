@@ -145,9 +145,9 @@ class Side:
         self._keep(columns, loaded)
         return True
 
-    def _keep(self, columns: Sequence[LakeColumn], found: Sequence[Sequence[Any]]) -> None:
+    def _keep(self, columns: Sequence[LakeColumn], groups: Sequence[Sequence[Any]]) -> None:
         for n, column in enumerate(columns):
-            self._read[column.column_id] = [arrays[n] for arrays in found]
+            self._read[column.column_id] = [arrays[n] for arrays in groups]
 
     def _of_part(self, part: RowsOfFile, columns: Sequence[LakeColumn]) -> list[Any]:
         if part.file is None:
@@ -190,7 +190,7 @@ class Side:
             picked.append(pa.concat_arrays(cut) if cut else pa.array([], self._kind(column)))
         return picked
 
-    def _in_one_piece(self, column: LakeColumn) -> Any:
+    def _in_one_piece(self, column: LakeColumn) -> pa.Array:
         if column.column_id not in self._whole:
             arrays = self._read[column.column_id]
             self._whole[column.column_id] = pa.concat_arrays(arrays) if arrays else pa.array([], self._kind(column))
@@ -296,10 +296,10 @@ def file_rows(
 ) -> Iterator[Portion]:
     """The rows of a file with their row ids, a row group at a time, or only those at positions, which ascend."""
     footer = footers.of(file)
-    found = locate(file, footer)
-    there = [found.get(column.column_id) for column in columns]
+    by_id = locate(file, footer)
+    there = [by_id.get(column.column_id) for column in columns]
     constants = [constant(c, file) if own is None else None for c, own in zip(columns, there, strict=True)]
-    own_ids = found.get(footers.ROW_ID)
+    own_ids = by_id.get(footers.ROW_ID)
     wanted = [column for column in there if column is not None] + ([own_ids] if own_ids is not None else [])
     with footers.DataFileReader(footer) as reader:
         for group in footer.row_groups:

@@ -130,8 +130,8 @@ class _Lake:
 
     def ended(self, table: str, **key: int) -> int:
         """The snapshot at which a row ended; the newest snapshot, if the row is not remembered."""
-        found = self._session.link.execute(sql.ended(table, *key), tuple(key.values()))[0][0]
-        return int(found) if found is not None else self._session.transaction.numbering.committed_snapshot()
+        snapshot = self._session.link.execute(sql.ended(table, *key), tuple(key.values()))[0][0]
+        return int(snapshot) if snapshot is not None else self._session.transaction.numbering.committed_snapshot()
 
     def fields_changed(self, table_id: int, column: ForeignColumn, known: int) -> int:
         """The snapshot behind `known` at which a field inside a column began or ended last."""
@@ -173,13 +173,13 @@ def differences(session: Session, constant: Constant) -> list[Difference]:
         for row in store.rows(session, tables.pg_class, table_id=store.NOT_NULL)
         if row.relkind in ("r", "m") and row.table_id is not None
     }
-    found = [
+    differing = [
         *_schemas(session, lake),
         *_tables(session, lake, relations),
         *_columns(session, lake, relations, constant),
     ]
-    found.sort(key=lambda each: (each.snapshot, _ORDER.index(type(each))))
-    return found
+    differing.sort(key=lambda difference: (difference.snapshot, _ORDER.index(type(difference))))
+    return differing
 
 
 def _schemas(session: Session, lake: _Lake) -> list[Difference]:
@@ -187,18 +187,18 @@ def _schemas(session: Session, lake: _Lake) -> list[Difference]:
     known = {row.schema_id: row for row in found_there if row.schema_id is not None}
     used = {schema_id for _name, schema_id, _begin in lake.tables.values()}
     databases = {row.datname for row in store.rows(session, tables.pg_database)}
-    found: list[Difference] = []
+    schemas: list[Difference] = []
     for schema_id, (name, begin) in lake.schemas.items():
         if schema_id not in known and (name != MAIN or schema_id in used):
-            found.append(SchemaMade(begin, schema_id, *place_of(name, databases)))
+            schemas.append(SchemaMade(begin, schema_id, *place_of(name, databases)))
     for schema_id, row in known.items():
         if schema_id not in lake.schemas:
-            found.append(SchemaGone(lake.ended("ducklake_schema", schema_id=schema_id), row.datid, row.oid))
-    return found
+            schemas.append(SchemaGone(lake.ended("ducklake_schema", schema_id=schema_id), row.datid, row.oid))
+    return schemas
 
 
 def _tables(session: Session, lake: _Lake, relations: dict[int, tables.pg_class]) -> list[Difference]:
-    found: list[Difference] = []
+    differing: list[Difference] = []
     places = {
         row.schema_id: (row.datid, row.oid)
         for row in store.rows(session, tables.pg_namespace, schema_id=store.NOT_NULL)
@@ -207,16 +207,16 @@ def _tables(session: Session, lake: _Lake, relations: dict[int, tables.pg_class]
         row = relations.get(table_id)
         if row is None:
             columns = [column for _begin, column in lake.foreign_columns(table_id)]
-            found.append(TableMade(begin, table_id, schema_id, name, tuple(columns)))
+            differing.append(TableMade(begin, table_id, schema_id, name, tuple(columns)))
         elif begin > row.begin_snapshot and (
             places.get(schema_id) != (row.datid, row.relnamespace)
             or (name != row.relname and not _is_stand_in(session, name, row.relname, schema_id, table_id))
         ):
-            found.append(TableMoved(begin, row.oid, schema_id, name))
+            differing.append(TableMoved(begin, row.oid, schema_id, name))
     for table_id, row in relations.items():
         if table_id not in lake.tables:
-            found.append(TableGone(lake.ended("ducklake_table", table_id=table_id), row.oid))
-    return found
+            differing.append(TableGone(lake.ended("ducklake_table", table_id=table_id), row.oid))
+    return differing
 
 
 def _is_stand_in(session: Session, name: str, own: str, schema_id: int, table_id: int) -> bool:
@@ -231,7 +231,7 @@ def _columns(
     for stored in store.rows(session, tables.pg_attribute, column_id=store.NOT_NULL):
         if not stored.attisdropped:
             attributes[stored.attrelid].append(stored)
-    found: list[Difference] = []
+    differing: list[Difference] = []
     for table_id, row in relations.items():
         if table_id not in lake.tables:
             continue
@@ -243,7 +243,7 @@ def _columns(
             attribute = known.get(column.column_id)
             if attribute is None:
                 if column.name != NO_COLUMNS or known:
-                    found.append(ColumnMade(begin, row.oid, column))
+                    differing.append(ColumnMade(begin, row.oid, column))
                 continue
             kept = column.type not in ("struct", "list") or _has_attributes(there, attribute, column)
             if not kept:
@@ -252,13 +252,13 @@ def _columns(
                 continue
             changed = _changed(there, attribute, expected[attribute.attnum], begin, column, constant, kept=kept)
             if changed is not None:
-                found.append(changed)
+                differing.append(changed)
         ids = {column.column_id for _begin, column in columns}
         for column_id, gone in known.items():
             if column_id is not None and column_id not in ids:
                 ended = lake.ended("ducklake_column", table_id=table_id, column_id=column_id)
-                found.append(ColumnGone(ended, row.oid, gone.attnum))
-    return found
+                differing.append(ColumnGone(ended, row.oid, gone.attnum))
+    return differing
 
 
 def _has_attributes(session: Session, attribute: tables.pg_attribute, column: ForeignColumn) -> bool:

@@ -212,7 +212,7 @@ def _wanted(
 def column_names(attributes: Sequence[tables.pg_attribute], now: Mapping[int, str]) -> dict[int, str]:
     """Each column's name in DuckLake, by its number."""
     taken: set[str] = set()
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for attribute in sorted(attributes, key=lambda a: a.attnum):
         name = attribute.attname
         # another writer's column keeps a reserved name
@@ -220,8 +220,8 @@ def column_names(attributes: Sequence[tables.pg_attribute], now: Mapping[int, st
             name = free(name, taken | RESERVED_COLUMNS)
         name = free(name, taken)
         taken.add(lower(name))
-        found[attribute.attnum] = name
-    return found
+        names[attribute.attnum] = name
+    return names
 
 
 def _column(
@@ -294,19 +294,19 @@ def _define_fields(
     Fields keep their ids as columns do: an attribute's field has the name that it had before the statement."""
     if row.column_type != kind.name or not holds_places(kind) or kind.name != before.name:
         return False
-    inside = [each for each in rows if each.parent_column == row.column_id]
+    inside = [child for child in rows if child.parent_column == row.column_id]
     if kind.name == "list":
         (_, element), (_, element_before) = kind.fields[0], before.fields[0]
         return bool(inside) and _define_fields(session, table_id, rows, inside[0], element, element_before)
     old = {name: (place, known) for (name, known), place in zip(before.fields, before.places, strict=True)}
     kept: dict[int, tuple[ducklake_column, ColumnType]] = {}
     changed = False
-    for each in inside:
-        place, known = old.get(each.column_name, (None, kind))
+    for child_row in inside:
+        place, known = old.get(child_row.column_name, (None, kind))
         if place is not None and place in kind.places:
-            kept[place] = each, known
+            kept[place] = child_row, known
         else:
-            _end(session, table_id, each.column_id, rows)
+            _end(session, table_id, child_row.column_id, rows)
             changed = True
     for (name, wanted), place in zip(kind.fields, kind.places, strict=True):
         if place not in kept:
@@ -360,10 +360,10 @@ def _number(session: Session, oid: int, attnum: int, column_id: int) -> None:
 
 
 def _collect(
-    made: list[dict[str, Any]], table_id: int, column_id: int, parent: int | None, name: str, kind: ColumnType
+    collected: list[dict[str, Any]], table_id: int, column_id: int, parent: int | None, name: str, kind: ColumnType
 ) -> int:
     """Collect the rows of a column and of its nested fields, with ids in depth; returns the next free id."""
-    made.append(
+    collected.append(
         {
             "column_id": column_id,
             "table_id": table_id,
@@ -380,5 +380,5 @@ def _collect(
     )
     following = column_id + 1
     for field, inner in kind.fields:
-        following = _collect(made, table_id, following, column_id, field, inner)
+        following = _collect(collected, table_id, following, column_id, field, inner)
     return following

@@ -76,8 +76,8 @@ def _users_of_types(session: Session, changed: Iterable[int]) -> dict[int, int |
 def _partitioned_in(session: Session, schemas: Iterable[tuple[int, int]]) -> dict[int, None]:
     """The partitioned tables that may have leaves in renamed schemas."""
     databases = {database for database, _schema in schemas}
-    found = store.rows(session, tables.pg_class, datid=databases, relkind="p") if databases else []
-    return dict.fromkeys(row.oid for row in found)
+    partitioned = store.rows(session, tables.pg_class, datid=databases, relkind="p") if databases else []
+    return dict.fromkeys(row.oid for row in partitioned)
 
 
 def define_everything(session: Session, constant: Constant) -> None:
@@ -194,12 +194,12 @@ def free_name(session: Session, schema_id: int, name: str, itself: int = -1) -> 
 def taken_names(session: Session, schema_id: int, name: str, itself: int) -> set[str]:
     """The names of tables and views that begin with this name, in lower case."""
     link = session.link
-    found: set[str] = set()
+    names: set[str] = set()
     for table, id_, column in (("ducklake_table", "table_id", "table_name"), ("ducklake_view", "view_id", "view_name")):
         start = lower(name)
         named = link.execute(sql.names_like(table, id_, column), (schema_id, itself, start, start + "\U0010ffff"))
-        found.update(row[0] for row in named)
-    return found
+        names.update(row[0] for row in named)
+    return names
 
 
 _OF_TABLES = (

@@ -57,9 +57,9 @@ def keep_inlining(session: Session, table_id: int) -> None:
 
 
 def _columns(session: Session, table_id: int) -> tuple[LakeField, ...]:
-    found = store.rows(session, ducklake_column, table_id=table_id, end_snapshot=None)
-    found.sort(key=lambda row: row.column_order)
-    return fields_of([(row.column_id, row.column_name, row.column_type, row.parent_column) for row in found], None)
+    columns = store.rows(session, ducklake_column, table_id=table_id, end_snapshot=None)
+    columns.sort(key=lambda row: row.column_order)
+    return fields_of([(row.column_id, row.column_name, row.column_type, row.parent_column) for row in columns], None)
 
 
 def _make(session: Session, table_id: int, columns: tuple[LakeField, ...]) -> InlinedTable:
@@ -122,13 +122,13 @@ def damaged(link: CatalogConnection, table: str, table_id: int) -> list[int]:
         return []
     there = _sums(link, table, "true", ())
     moved = None
-    found = []
+    snapshots = []
     for begin, rows, checksum in known:
         if begin not in there and moved is None:
             moved = _has_files_of_others(link, table_id)
         if there.get(begin, (0, 0) if not moved else (rows, checksum)) != (rows, checksum):
-            found.append(int(begin))
-    return sorted(found)
+            snapshots.append(int(begin))
+    return sorted(snapshots)
 
 
 def _has_files_of_others(link: CatalogConnection, table_id: int) -> bool:
@@ -143,11 +143,11 @@ def _sums(link: CatalogConnection, table: str, condition: str, values: Sequence[
     rows = link.execute(sql.every_column_of_inlined_rows(table, condition), tuple(values))
     begin = _begin(link, table)
     kept = [i for i, name in enumerate(link.column_names) if i >= _OWN or not name.endswith(_END)]
-    found: dict[int, tuple[int, int]] = {}
+    sums: dict[int, tuple[int, int]] = {}
     for row in rows:
-        count, checksum = found.get(row[begin], (0, 0))
-        found[row[begin]] = count + 1, checksum + of_row([row[i] for i in kept])
-    return found
+        count, checksum = sums.get(row[begin], (0, 0))
+        sums[row[begin]] = count + 1, checksum + of_row([row[i] for i in kept])
+    return sums
 
 
 def _begin(link: CatalogConnection, table: str) -> int:

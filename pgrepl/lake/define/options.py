@@ -32,8 +32,8 @@ def option(session: Session, table_id: int, name: str) -> str | None:
     if key in session.derived:
         known: str | None = session.derived[key]
         return known
-    found = session.link.execute(sql.OPTION, (name, table_id, table_id))
-    value = session.derived[key] = str(found[0][0]) if found else None
+    values = session.link.execute(sql.OPTION, (name, table_id, table_id))
+    value = session.derived[key] = str(values[0][0]) if values else None
     return value
 
 

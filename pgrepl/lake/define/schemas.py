@@ -88,9 +88,9 @@ def require_schema(session: Session, database: int, oid: int) -> ducklake_schema
         schema_id = _create(session, row)
     else:
         schema_id = row.schema_id
-    found = store.one(session, ducklake_schema, schema_id=schema_id)
-    assert found is not None
-    return found
+    schema = store.one(session, ducklake_schema, schema_id=schema_id)
+    assert schema is not None
+    return schema
 
 
 def _create(session: Session, row: tables.pg_namespace, *, path: str = "", relative: bool = True) -> int:
@@ -198,9 +198,9 @@ def _query(session: Session, row: tables.pg_class) -> str | None:
         return None
     parts = []
     for leaf in inheritors(session, row.oid)[1:]:
-        found = store.one(session, tables.pg_class, oid=leaf)
-        if found is not None and found.relkind == "r" and found.table_id is not None:
-            parts.append(_leaf(session, found, columns))
+        leaf_row = store.one(session, tables.pg_class, oid=leaf)
+        if leaf_row is not None and leaf_row.relkind == "r" and leaf_row.table_id is not None:
+            parts.append(_leaf(session, leaf_row, columns))
     if parts:
         return " UNION ALL ".join(parts)
     nothing = [f"CAST(NULL AS {kind}) AS {quoted(name)}" for _attname, name, kind in columns]
@@ -213,14 +213,14 @@ def _columns(session: Session, oid: int) -> list[tuple[str, str, str]]:
     attributes = [a for a in rows if not a.attisdropped and a.attgenerated != "v"]
     attributes.sort(key=lambda a: a.attnum)
     taken: set[str] = set()
-    found = []
+    columns = []
     for attribute in attributes:
         name = free(attribute.attname, taken)
         taken.add(lower(name))
         typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
         kind = column_type(session.type_of(attribute.atttypid), typmod, attribute.attndims or 0)
-        found.append((attribute.attname, name, kind.duckdb))
-    return found
+        columns.append((attribute.attname, name, kind.duckdb))
+    return columns
 
 
 def _leaf(session: Session, row: tables.pg_class, columns: list[tuple[str, str, str]]) -> str:

@@ -63,8 +63,8 @@ def column_type(typoid: int, typmod: int, ndims: int = 0) -> ColumnType:
         if element_type(base_type(typoid)) and composite_type(row_type_in(typoid)) is None:
             form(typoid, typmod)  # refuses arrays of a table's rows
         return ColumnType("varchar") if ndims > 1 else _of_rows(typoid, typmod)
-    found = form(typoid, typmod)
-    return ColumnType("varchar") if found.element is not None and ndims > 1 else _of_form(found)
+    kept_as = form(typoid, typmod)
+    return ColumnType("varchar") if kept_as.element is not None and ndims > 1 else _of_form(kept_as)
 
 
 def holds_places(kind: ColumnType) -> bool:
@@ -98,10 +98,10 @@ def _of_attributes(row: RowType) -> ColumnType:
     return ColumnType("struct", tuple(fields), tuple(places))
 
 
-def _of_form(found: Form) -> ColumnType:
-    if found.element is not None:
-        return ColumnType(found.lake, (("element", _of_form(found.element)),))
-    return ColumnType(found.lake, tuple([(name, _of_form(child)) for name, child in found.children]))
+def _of_form(kept_as: Form) -> ColumnType:
+    if kept_as.element is not None:
+        return ColumnType(kept_as.lake, (("element", _of_form(kept_as.element)),))
+    return ColumnType(kept_as.lake, tuple([(name, _of_form(child)) for name, child in kept_as.children]))
 
 
 def fits(lake: str, typoid: int, typmod: int) -> bool:
@@ -118,10 +118,10 @@ def foreign_type(lake: str, fields: tuple[Any, ...]) -> tuple[int, int]:
     """The PostgreSQL type (OID, typmod) for a column of another writer's DuckLake type. One that pgrepl cannot read is
     text; reading it is an error."""
     try:
-        found = read_form(lake, fields)
+        kept_as = read_form(lake, fields)
     except PgError:
         return oids.TEXT, -1
-    return found.typoid, found.typmod
+    return kept_as.typoid, kept_as.typmod
 
 
 def default_text(value: Any, typoid: int, typmod: int) -> str | None:

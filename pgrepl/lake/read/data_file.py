@@ -68,9 +68,9 @@ class PositionSet:
 
     @classmethod
     def of(cls, positions: Positions) -> PositionSet:
-        found = cls()
-        found.add(positions)
-        return found
+        position_set = cls()
+        position_set.add(positions)
+        return position_set
 
     def add(self, positions: Positions) -> None:
         if not len(positions):
@@ -84,8 +84,8 @@ class PositionSet:
         if self._count * _BITS > self._top:
             self._bits = np.zeros(0, np.uint8)
             listed, self._listed, self._count = self._listed, [], 0
-            for each in listed:
-                self._set(each.astype(np.int64))
+            for part in listed:
+                self._set(part.astype(np.int64))
 
     def _set(self, positions: Positions) -> None:
         missing = -(-self._top // 8) - len(self._bits)
@@ -304,20 +304,20 @@ def overlay(session: Session, table: LakeTable, snapshot: int) -> TableOverlay |
     if pending is None:
         return None
     assert isinstance(pending, Overlays)
-    found = pending.overlay(table.table_id, snapshot)
-    return found if found is not None and snapshot > pending.first_snapshot else None
+    overlay_of_table = pending.overlay(table.table_id, snapshot)
+    return overlay_of_table if overlay_of_table is not None and snapshot > pending.first_snapshot else None
 
 
 def own_rows(session: Session, table_id: int) -> set[int]:
     """The ids of rows that the transaction has changed or deleted."""
     pending = session.transaction.pending
-    found = pending.overlay(table_id) if isinstance(pending, Overlays) else None
-    return found.row_ids if found is not None else set()
+    own = pending.overlay(table_id) if isinstance(pending, Overlays) else None
+    return own.row_ids if own is not None else set()
 
 
 def was_own_version(session: Session, table_id: int, place: RowPlace) -> bool:
     """Whether a row that a pending statement has changed was this transaction's at the place where the statement found
     it."""
     pending = session.transaction.pending
-    found = pending.overlay(table_id) if isinstance(pending, Overlays) else None
-    return found is not None and (place.row >= PROVISIONAL or place.row in found.replaced)
+    own = pending.overlay(table_id) if isinstance(pending, Overlays) else None
+    return own is not None and (place.row >= PROVISIONAL or place.row in own.replaced)

@@ -108,8 +108,8 @@ def volumes(session: Session, table_id: int | None = None) -> dict[int, Volume]:
     of_one = table_id is not None
 
     def sums(table: str, count: str) -> dict[int, tuple[int, int, int]]:
-        found = session.link.execute(sql.volumes(table, count, of_one=of_one), (table_id,) if of_one else ())
-        return {int(number): (int(size), int(rows), int(files)) for number, size, rows, files in found}
+        sizes = session.link.execute(sql.volumes(table, count, of_one=of_one), (table_id,) if of_one else ())
+        return {int(number): (int(size), int(rows), int(files)) for number, size, rows, files in sizes}
 
     deleted = sums("ducklake_delete_file", "delete_count")
     by_table = {}
@@ -168,10 +168,10 @@ def skipping(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> Ski
     return skipped
 
 
-def _look_into(found: Skipping, table: LakeTable, files: Sequence[DataFile], bounds: Sequence[Bound]) -> None:
+def _look_into(skipped: Skipping, table: LakeTable, files: Sequence[DataFile], bounds: Sequence[Bound]) -> None:
     from pgrepl.lake.read.file_scan import groups_within
 
-    rows, size, groups, every = found.extent.rows, found.extent.bytes, 0, 0
+    rows, size, groups, every = skipped.extent.rows, skipped.extent.bytes, 0, 0
     for file in files:
         try:
             footer, chosen = groups_within(table, file, bounds)
@@ -183,8 +183,8 @@ def _look_into(found: Skipping, table: LakeTable, files: Sequence[DataFile], bou
             metadata = footer.metadata.row_group(group)
             rows -= metadata.num_rows
             size -= sum(metadata.column(n).total_compressed_size for n in range(metadata.num_columns))
-    found.extent = Extent(rows, size)
-    found.groups, found.all_groups = groups, every
+    skipped.extent = Extent(rows, size)
+    skipped.groups, skipped.all_groups = groups, every
 
 
 # --- table rows -------------------------------------------------------------------------------------------------------
@@ -284,16 +284,16 @@ def _divided(rows: FileRows) -> list[tuple[PartRows, int, int]]:
     return parts
 
 
-def divide(found: Sequence[tuple[PartRows, int, int]], slots: int) -> list[list[PartRows]]:
+def divide(rows_and_sizes: Sequence[tuple[PartRows, int, int]], slots: int) -> list[list[PartRows]]:
     """Parts of neighbouring rows, of about one size; about as many as `slots`, or a multiple, so that no slot idles."""
-    total = sum(count for _, count, _ in found)
-    size = sum(size for _, _, size in found)
+    total = sum(count for _, count, _ in rows_and_sizes)
+    size = sum(size for _, _, size in rows_and_sizes)
     wanted = max(-(-total // _MOST_ROWS), -(-size // _MOST_BYTES), 1)
     wanted = -(-wanted // slots) * slots
     limits = iter([total * n // wanted for n in range(1, wanted)])
     parts: list[list[PartRows]] = [[]]
     limit, done = next(limits, total), 0
-    for rows, count, _ in found:
+    for rows, count, _ in rows_and_sizes:
         if parts[-1] and done + count // 2 >= limit:
             parts.append([])
             while done + count // 2 >= limit and limit < total:

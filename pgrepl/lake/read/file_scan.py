@@ -67,13 +67,13 @@ def _made(array: pa.Array, fields: Sequence[LakeField], kind: pa.DataType) -> pa
         for n, own in enumerate(array.type):
             number = _id(own)
             there[own.name if number is None else number] = n
-        made, named = [], []
+        children, named = [], []
         for field, wanted in zip(fields, kind, strict=True):
             n = there.get(field.column_id, there.get(field.name, -1))
             inside = pa.nulls(len(array), wanted.type) if n < 0 else plain_array(array.field(n))
-            made.append(_made(inside, field.fields, wanted.type))
-            named.append(pa.field(wanted.name, made[-1].type))
-        return pa.StructArray.from_arrays(made, fields=named, mask=array.is_null())
+            children.append(_made(inside, field.fields, wanted.type))
+            named.append(pa.field(wanted.name, children[-1].type))
+        return pa.StructArray.from_arrays(children, fields=named, mask=array.is_null())
     if array.offset:
         array = array.take(pa.array(range(len(array))))
     if pa.types.is_map(array.type):
@@ -138,12 +138,12 @@ def portions(
     """The rows within the bounds, of all row groups or of `groups`. `deletes` are the file's inlined deletes: position
     and snapshot. `skips_only`: bounds skip row groups, but leave out no rows of others."""
     footer = footers.of(file)
-    found = locate(file, footer)
+    file_columns = locate(file, footer)
     limited, groups = _within(table, file, footer, bounds, footer.row_groups if groups is None else groups)
     if not groups:
         return
-    scan = _Scan(footer, file, found, columns, [] if skips_only else limited, snapshot, row_ids, size)
-    scan.constants = [None if c.column_id in found else constant(c, file) for c in columns]
+    scan = _Scan(footer, file, file_columns, columns, [] if skips_only else limited, snapshot, row_ids, size)
+    scan.constants = [None if c.column_id in file_columns else constant(c, file) for c in columns]
     scan.deleted = once(joined(file.delete_files, deletes, snapshot)[0])
     with footers.DataFileReader(footer) as reader:
         yield from scan.all_of(reader, groups) if not scan.limited else scan.within(reader, groups)
@@ -190,8 +190,8 @@ def _misses_all(limit: Limit, value: Any) -> bool:
     return limit.misses(value, value, may_have_nan=value != value)
 
 
-def _misses(footer: Footer, group: int, limit: Limit, found: dict[int, FileColumn]) -> bool:
-    column = found[limit.column.column_id]
+def _misses(footer: Footer, group: int, limit: Limit, file_columns: dict[int, FileColumn]) -> bool:
+    column = file_columns[limit.column.column_id]
     chunk = footer.metadata.row_group(group).column(column.first_leaf)
     statistics = chunk.statistics
     if statistics is None or column.leaves != 1:
@@ -214,7 +214,7 @@ class _Scan:
         self,
         footer: Footer,
         file: DataFile,
-        found: dict[int, FileColumn],
+        file_columns: dict[int, FileColumn],
         columns: Sequence[LakeColumn],
         limited: Sequence[Limit],
         snapshot: int,
@@ -224,15 +224,15 @@ class _Scan:
         self.footer = footer
         self.file = file
         self.lake_columns = columns
-        self.columns = [found.get(c.column_id) for c in columns]
+        self.columns = [file_columns.get(c.column_id) for c in columns]
         self.limited = limited
-        self.limit_columns = [found[limit.column.column_id] for limit in limited]
+        self.limit_columns = [file_columns[limit.column.column_id] for limit in limited]
         self.snapshot = snapshot
         self.row_ids = row_ids
         self.size = size
-        self.row_id_column = found.get(footers.ROW_ID) if row_ids else None
+        self.row_id_column = file_columns.get(footers.ROW_ID) if row_ids else None
         partial = file.partial_max is not None and file.partial_max > snapshot
-        self.snapshot_column = found.get(footers.SNAPSHOT_ID) if partial else None
+        self.snapshot_column = file_columns.get(footers.SNAPSHOT_ID) if partial else None
         self.deleted: Any = np.empty(0, np.int64)
         self.constants: list[Any] = []
 

@@ -169,8 +169,8 @@ def entry_sum(*columns: Any) -> int:
     return of_row(columns)
 
 
-def _compare_entry(session: Session, table: str, path: str, found: int, wanted: int) -> None:
-    if found != wanted:
+def _compare_entry(session: Session, table: str, path: str, computed: int, wanted: int) -> None:
+    if computed != wanted:
         raise _damaged(session, f'the row of file "{path}" in {table} is not as it was written')
 
 

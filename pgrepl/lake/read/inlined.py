@@ -57,11 +57,11 @@ def rows_between(session: Session, table: LakeTable, snapshot: int, first: int, 
 
 
 def _laid_over(
-    found: list[InlinedRow], own: TableOverlay, table: LakeTable, columns: Sequence[LakeColumn], bounds: Sequence[Bound]
+    kept: list[InlinedRow], own: TableOverlay, table: LakeTable, columns: Sequence[LakeColumn], bounds: Sequence[Bound]
 ) -> list[InlinedRow]:
     """The catalog's rows with the transaction's pending changes."""
     if own.dead_rows:
-        found = [row for row in found if row.row_id not in own.dead_rows]
+        kept = [row for row in kept if row.row_id not in own.dead_rows]
     places = {column.column_id: place for place, column in enumerate(table.columns)}
     picked = [places[column.column_id] for column in columns]
     tests = [
@@ -72,9 +72,9 @@ def _laid_over(
     mine = own.with_values(*tests[0]) if tests else own.rows.items()
     for row_id, row in mine:
         if all(row[place] in values for place, values in tests[1:]):
-            found.append(InlinedRow(row_id, own.snapshots[row_id], tuple([row[place] for place in picked])))
-    found.sort(key=lambda row: row.begin_snapshot)
-    return found
+            kept.append(InlinedRow(row_id, own.snapshots[row_id], tuple([row[place] for place in picked])))
+    kept.sort(key=lambda row: row.begin_snapshot)
+    return kept
 
 
 def _read(
@@ -109,7 +109,7 @@ _EQUAL_AS_STORED = (*_ORDERED_AS_STORED, "uuid", "date", "timestamp", "timestamp
 def _add(conditions: list[str], values: list[Any], inlined: InlinedTable, limit: Limit) -> None:
     """Add a bound as a condition on stored values, if their order or equality is the type's."""
     column = limit.column
-    stored = next((each.name for each in inlined.columns if each.column_id == column.column_id), None)
+    stored = next((field.name for field in inlined.columns if field.column_id == column.column_id), None)
     if stored is None:
         return
     name = quoted(stored)
@@ -133,7 +133,7 @@ def _layout(
 ) -> tuple[list[str], list[Callable[[tuple[Any, ...]], Any]]]:
     """The names to select, and for each wanted column the function that reads it from a row (after row_id and
     begin_snapshot)."""
-    there = {each.column_id: each for each in inlined.columns}
+    there = {column.column_id: column for column in inlined.columns}
     picked: list[str] = []
     readers: list[Callable[[tuple[Any, ...]], Any]] = []
     for column in columns:
@@ -182,10 +182,10 @@ def _reader(at: int, column: LakeColumn, kind: str) -> Callable[[tuple[Any, ...]
             value = bytes(value)
         if isinstance(value, bytes) and kind != "blob":  # text in a catalog that cannot hold all text
             value = value.decode()
-        found = read(value)
+        converted = read(value)
         if single:
-            found = to_float4(found)
-        return found
+            converted = to_float4(converted)
+        return converted
 
     return get
 
@@ -201,7 +201,7 @@ def rows_changed(
     gone = [
         (row, row.end_snapshot) for row in changed if row.end_snapshot is not None and after < row.end_snapshot <= upto
     ]
-    return [row for row in changed if after < row.begin_snapshot <= upto], sorted(gone, key=lambda each: each[1])
+    return [row for row in changed if after < row.begin_snapshot <= upto], sorted(gone, key=lambda gone: gone[1])
 
 
 def among_files(
@@ -321,11 +321,11 @@ def insert(
     snapshot = session.snapshot()
     writers = [column.form.to_inlined for column in table.columns]
     stand_in = (None,) * (len(inlined.columns) - len(writers))  # DuckLake's column of a table that has none
-    made = []
+    stored = []
     for row_id, row in rows:
         values = [None if v is None else write(v) for write, v in zip(writers, row, strict=True)]
-        made.append((row_id, snapshot, None, *values, *stand_in))
-    link.execute_many(sql.insert_inlined_row(inlined.name, len(inlined.columns)), made)
+        stored.append((row_id, snapshot, None, *values, *stand_in))
+    link.execute_many(sql.insert_inlined_row(inlined.name, len(inlined.columns)), stored)
     inlined_checksums.add(link, inlined.name, len(rows))
 
 

@@ -91,14 +91,14 @@ def pin_for_block(session: Session, snapshot: int) -> None:
 
 def oldest_pin(session: Session) -> int | None:
     """The oldest pinned snapshot."""
-    found = []
+    pins = []
     for path, age in storage.listed(session.catalog.data_path + FOLDER):
         if _is_gone(path.rpartition("/")[2], age):
             storage.remove(path)
             continue
         with suppress(PgError, ValueError), storage.reading(path), storage.open_input(path) as file:
-            found.append(int(file.read()))
-    return min(found, default=None)
+            pins.append(int(file.read()))
+    return min(pins, default=None)
 
 
 def _is_gone(name: str, age: timedelta) -> bool:
@@ -199,8 +199,8 @@ def _known_ends(
         for file in files
         if not file.delete_files and file.partial_max is None and file.data_file_id not in deletes
     }
-    found = exact_ends(session, table, columns) if whole else {}
-    return {file_id: pairs for file_id, pairs in found.items() if file_id in whole}
+    ends = exact_ends(session, table, columns) if whole else {}
+    return {file_id: pairs for file_id, pairs in ends.items() if file_id in whole}
 
 
 def counts(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> Iterator[int]:
@@ -230,12 +230,12 @@ def count(session: Session, table: LakeTable) -> int:
             from pgrepl.lake.read.file_scan import portions
 
             total += sum(portion.count for portion in portions(table, file, (), (), own, at, False))
-        elif file.delete_files and (own or any(each.partial_max is not None for each in file.delete_files)):
+        elif file.delete_files and (own or any(deletion.partial_max is not None for deletion in file.delete_files)):
             from pgrepl.lake.write.delete_files import joined
 
             total += file.record_count - len(once(joined(file.delete_files, own, at)[0]))
         else:
-            total += file.record_count - sum(each.delete_count for each in file.delete_files)
+            total += file.record_count - sum(deletion.delete_count for deletion in file.delete_files)
             total -= len({position for position, _ in own})
     count_scan(session, table.oid, total)
     return total
@@ -314,14 +314,14 @@ def lookup(
     full = [keys[numbers[0]] for numbers in wanted.values()]
     bounds = [Bound(attnum, values=tuple([key[i] for key in full])) for i, attnum in enumerate(attnums)]
     width = len(attnums)
-    found: list[tuple[int, tuple[Any, ...]]] = []
+    matches: list[tuple[int, tuple[Any, ...]]] = []
     for row in rows(session, table, [*attnums, *want], bounds, places=True, snapshot=snapshot, counted=False):
         if None in row[:width]:
             continue
         same = tuple([form(value) for form, value in zip(forms, row, strict=False)])
         for number in wanted.get(same, ()):
-            found.append((number, row[width:]))
-    return found
+            matches.append((number, row[width:]))
+    return matches
 
 
 # --- versions ---------------------------------------------------------------------------------------------------------
@@ -387,7 +387,7 @@ def is_begun_between(session: Session, table: LakeTable, place: RowPlace, first:
     else:
         versions = inlined_tables(session, table.table_id)
         asked = [sql.begins_of_inlined_row(version.name, version.prefix) for version in versions]
-        begins = [row for each in asked for row in link.execute(each, (place.row,))]
+        begins = [row for query in asked for row in link.execute(query, (place.row,))]
     return any(first <= begin <= last for (begin,) in begins)
 
 

@@ -78,7 +78,7 @@ class FileRows:
         from pgrepl.lake.read.file_scan import portions
 
         columns = [self.table.column(attnum) for attnum in attnums]
-        found = portions(
+        portions_read = portions(
             self.table,
             self.file,
             columns,
@@ -90,7 +90,7 @@ class FileRows:
             PORTION,
             skips_only=skips_only,
         )
-        for portion in found:
+        for portion in portions_read:
             arrays = {}
             for column, array, value in zip(columns, portion.arrays, portion.constants, strict=True):
                 if array is None:
@@ -151,11 +151,11 @@ class SeriesRows:
     count: int
 
     def divided(self) -> list[tuple[PartRows, int, int]]:
-        found: list[tuple[PartRows, int, int]] = []
+        parts: list[tuple[PartRows, int, int]] = []
         for start in range(0, self.count, _SERIES):
             count = min(_SERIES, self.count - start)
-            found.append((SeriesRows(self.type, self.first + self.step * start, self.step, count), count, 0))
-        return found
+            parts.append((SeriesRows(self.type, self.first + self.step * start, self.step, count), count, 0))
+        return parts
 
     def portions(self, attnums: Sequence[int]) -> Iterator[tuple[dict[int, Any], int]]:
         kind = storage_type(SeriesColumns(self.type).form.arrow())
@@ -193,7 +193,7 @@ class SourceColumns(Protocol):
 PartRows = FileRows | CatalogRows | ForeignRows | SeriesRows
 
 
-def repeated(one: Any, count: int) -> Any:
+def repeated(one: pa.Array, count: int) -> pa.Array:
     """The value of an array of length one, `count` times."""
     return plain_array(one).take(pa.array(np.zeros(count, np.int32)))
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Positions = npt.NDArray[np.int64]
 
 DELETES, VECTORS = "-delete.parquet", "-delete.puffin"  # the ends of such files' names
-_known: Recent[str, tuple[Any, Any]] = Recent(1 << 22, lambda found: len(found[0]) + (1 << 16))  # positions, 64 files
+_known: Recent[str, tuple[Any, Any]] = Recent(1 << 22, lambda pair: len(pair[0]) + (1 << 16))  # positions, 64 files
 
 
 def write_deletes(
@@ -147,8 +147,8 @@ def read_positions(path: str) -> Numbers:
         return read(_whole(path), 0)[0]
     footer = footers.footer(path)
     with footers.DataFileReader(footer) as reader:
-        (found,) = reader.read(footer.row_groups, [footer.by_id[footers.POSITION]])
-    positions: Numbers = found.to_numpy().astype(np.int64, copy=False)
+        (column,) = reader.read(footer.row_groups, [footer.by_id[footers.POSITION]])
+    positions: Numbers = column.to_numpy().astype(np.int64, copy=False)
     return positions
 
 
@@ -170,12 +170,12 @@ def _read_vectors(file: DeleteFile) -> tuple[Numbers, Numbers]:
     data = _whole(file.path)
     footers.compare_with(file, len(data), zlib.crc32(data))
     try:
-        found = read(data, file.begin_snapshot)
+        pair = read(data, file.begin_snapshot)
     except Damaged as problem:
         footers.damaged(file.path, str(problem))
-    if len(found[0]) != file.delete_count:
-        footers.damaged(file.path, f"It has {len(found[0])} positions instead of {file.delete_count}.")
-    return found
+    if len(pair[0]) != file.delete_count:
+        footers.damaged(file.path, f"It has {len(pair[0])} positions instead of {file.delete_count}.")
+    return pair
 
 
 def _read_positions(file: DeleteFile) -> tuple[Numbers, Numbers]:
@@ -303,12 +303,12 @@ def blobs(data: bytes) -> list[Blob]:
     if flags or start < 8 or data[start - 4 : start] != _PUFFIN:
         raise Damaged("Its footer cannot be read.")
     try:
-        found = [_blob(each) for each in json.loads(data[start:-_TAIL])["blobs"] if each["type"] == _TYPE]
+        vectors = [_blob(entry) for entry in json.loads(data[start:-_TAIL])["blobs"] if entry["type"] == _TYPE]
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise Damaged("Its footer cannot be read.") from problem
-    if not all(4 <= blob.offset <= blob.offset + blob.length <= start - 4 for blob in found):
+    if not all(4 <= blob.offset <= blob.offset + blob.length <= start - 4 for blob in vectors):
         raise Damaged("Its footer names bytes that are not there.")
-    return sorted(found, key=lambda blob: -1 if blob.snapshot is None else blob.snapshot)
+    return sorted(vectors, key=lambda blob: -1 if blob.snapshot is None else blob.snapshot)
 
 
 def _blob(given: dict[str, Any]) -> Blob:
@@ -366,21 +366,21 @@ def decode(blob: bytes) -> Positions:
         raise Damaged("It is no deletion vector.")
     if zlib.crc32(blob[4:-4]) != int.from_bytes(blob[-4:], "big"):
         raise Damaged("The checksum of a vector does not agree.")
-    found = [np.empty(0, np.int64)]
+    pieces = [np.empty(0, np.int64)]
     try:
         (count,) = struct.unpack_from("<q", blob, 8)
         at = 16
         for _ in range(count):
             (upper,) = struct.unpack_from("<I", blob, at)
-            at = _decode_bitmap(blob, at + 4, upper << 32, found)
+            at = _decode_bitmap(blob, at + 4, upper << 32, pieces)
     except (struct.error, ValueError) as problem:
         raise Damaged("A vector cannot be read.") from problem
     if at != len(blob) - 4:
         raise Damaged("A vector cannot be read.")
-    return np.concatenate(found)
+    return np.concatenate(pieces)
 
 
-def _decode_bitmap(blob: bytes, at: int, upper: int, found: list[Any]) -> int:
+def _decode_bitmap(blob: bytes, at: int, upper: int, pieces: list[Any]) -> int:
     """Add the values of the 32-bit bitmap at `at`, each with `upper` added; returns where it ends."""
     (cookie,) = struct.unpack_from("<I", blob, at)
     runs = bytes(0)
@@ -398,7 +398,7 @@ def _decode_bitmap(blob: bytes, at: int, upper: int, found: list[Any]) -> int:
     at += 4 * count + (4 * count if not runs or count >= _OFFSETS else 0)
     for number, (key, most) in enumerate(heads):
         size, values = _decode_container(blob, at, most + 1, bool(runs) and runs[number // 8] >> number % 8 & 1 == 1)
-        found.append(values + (upper + (key << 16)))
+        pieces.append(values + (upper + (key << 16)))
         at += size
     return at
 

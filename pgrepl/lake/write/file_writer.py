@@ -137,7 +137,7 @@ def field_id(number: int) -> dict[bytes, bytes]:
     return {b"PARQUET:field_id": str(number).encode()}
 
 
-def schema_of(table: LakeTable, *, row_ids: bool) -> Any:
+def schema_of(table: LakeTable, *, row_ids: bool) -> pa.Schema:
     fields = [
         pa.field(c.name, _with_ids(c.form.arrow(), c.fields), metadata=field_id(c.column_id)) for c in table.columns
     ]
@@ -146,10 +146,10 @@ def schema_of(table: LakeTable, *, row_ids: bool) -> Any:
     return pa.schema(fields)
 
 
-def _with_ids(kind: Any, fields: Sequence[LakeField]) -> Any:
+def _with_ids(kind: pa.DataType, fields: Sequence[LakeField]) -> pa.DataType:
     """A nested type whose inner fields have ids, too."""
 
-    def inner(field: Any, of: LakeField) -> Any:
+    def inner(field: pa.Field, of: LakeField) -> pa.Field:
         return field.with_type(_with_ids(field.type, of.fields)).with_metadata(field_id(of.column_id))
 
     if pa.types.is_list(kind):
@@ -279,8 +279,8 @@ class DataFileWriter:
         }
         size, end = storage.read_footer(self.path)
         if self._by_footer:
-            found = of_footer(footers.footer(self.path), self.table)
-            statistics |= {column_id: found[column_id] for column_id in self._by_footer}
+            by_footer = of_footer(footers.footer(self.path), self.table)
+            statistics |= {column_id: by_footer[column_id] for column_id in self._by_footer}
         return NewFile(
             self.name,
             self._count,

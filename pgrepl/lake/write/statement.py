@@ -99,10 +99,10 @@ class Write:
 
     def all_deletes(self) -> dict[int, Sequence[int]]:
         """All deleted positions by data file."""
-        found: dict[int, Sequence[int]] = {file_id: list(positions) for file_id, positions in self.deletes.items()}
+        by_file: dict[int, Sequence[int]] = {file_id: list(positions) for file_id, positions in self.deletes.items()}
         for file_id, given in self._positions.items():
-            found[file_id] = [*found.get(file_id, ()), *given.positions.tolist()]
-        return found
+            by_file[file_id] = [*by_file.get(file_id, ()), *given.positions.tolist()]
+        return by_file
 
     @property
     def has_positions(self) -> bool:
@@ -222,9 +222,9 @@ class Write:
             self._positions.setdefault(file_id, PositionSet()).add(np.array(listed, np.int64))
         given, self._positions, self.deletes = self._positions, {}, {}
         if sum(map(len, given.values())) <= limit:
-            self.deletes = {file_id: each.positions.tolist() for file_id, each in given.items()}
+            self.deletes = {file_id: listed.positions.tolist() for file_id, listed in given.items()}
             return
-        self._stage_deletes_of({file_id: (each.positions, len(each)) for file_id, each in given.items()})
+        self._stage_deletes_of({file_id: (listed.positions, len(listed)) for file_id, listed in given.items()})
 
     def _stage_deletes_of(self, given: dict[int, tuple[npt.NDArray[np.int64], int]]) -> None:
         """Write the one delete file of each of these data files: new positions, of which so many count, and those of an
@@ -236,12 +236,12 @@ class Write:
         at, likely = last_snapshot(session) if self.snapshot is None else self.snapshot, self.likely_snapshot()
         files = files_by_id(session, table, given, self.snapshot)
         own = inlined.deletes(session, table, at, next(iter(given)) if len(given) == 1 else None)
-        made: dict[int, StagedDeletes] = {}
+        staged_files: dict[int, StagedDeletes] = {}
 
         def stage_one(file_id: int, _: object = None) -> None:
             positions, count = given[file_id]
             staged = stage_deletes(table, files[file_id], own.get(file_id, ()), positions, at, likely)
-            made[file_id] = replace(staged, count=count)
+            staged_files[file_id] = replace(staged, count=count)
 
         try:
             if len(given) == 1:
@@ -249,14 +249,14 @@ class Write:
             else:
                 run_parts(list(given), stage_one, count_rows=session.rows_written)
         finally:
-            self.insert_deletes(made[file_id] for file_id in given if file_id in made)
+            self.insert_deletes(staged_files[file_id] for file_id in given if file_id in staged_files)
 
     def insert_deletes(self, staged: Iterable[StagedDeletes]) -> None:
         """Add delete files that have been written; `delete` is not called for their data files."""
-        for each in staged:
-            if each.file is not None:
-                self._remember(self.table.location + each.file.name)
-            self.staged_deletes.append(each)
+        for deletes in staged:
+            if deletes.file is not None:
+                self._remember(self.table.location + deletes.file.name)
+            self.staged_deletes.append(deletes)
 
     def likely_snapshot(self) -> int:
         """The snapshot of this statement; without the write lock the most likely one."""

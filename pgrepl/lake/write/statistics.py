@@ -55,14 +55,14 @@ class Leaf:
 
 def leaves(table: LakeTable) -> list[tuple[LakeColumn, Leaf]]:
     """The leaves of the table's columns."""
-    found = []
+    leaves_and_columns = []
     for column in table.columns:
         form = column.form
         if form.element is not None and not column.fields[0].fields:
-            found.append((column, Leaf(column.fields[0].column_id, form.element)))
+            leaves_and_columns.append((column, Leaf(column.fields[0].column_id, form.element)))
         elif not column.fields:
-            found.append((column, Leaf(column.column_id, form)))
-    return found
+            leaves_and_columns.append((column, Leaf(column.column_id, form)))
+    return leaves_and_columns
 
 
 # --- values -------------------------------------------------------------------------------------------------------
@@ -71,14 +71,14 @@ def leaves(table: LakeTable) -> list[tuple[LakeColumn, Leaf]]:
 def of_rows(table: LakeTable, rows: Sequence[Sequence[Any]]) -> dict[int, ColumnStatistics]:
     """The statistics of rows with values in the order of the table's columns."""
     position = {column.column_id: i for i, column in enumerate(table.columns)}
-    found = {}
+    statistics = {}
     for column, leaf in leaves(table):
         at = position[column.column_id]
         values = [row[at] for row in rows]
         if column.form.element is not None:
             values = [item for value in values for item in ([None] if value is None else list_items(value))]
-        found[leaf.column_id] = of_values(leaf.form, values)
-    return found
+        statistics[leaf.column_id] = of_values(leaf.form, values)
+    return statistics
 
 
 def of_values(form: Form, values: Iterable[Any]) -> ColumnStatistics:
@@ -141,8 +141,8 @@ def of_array(form: Form, array: pa.Array) -> ColumnStatistics:
     least = pc.min_max(array)
     low, high = form.from_array(pa.array([least["min"], least["max"]], array.type))
     if not is_text(form):
-        found = of_values(form, [low, high])
-        return replace(found, values=there, nulls=nulls, has_nan=has_nan)
+        ends = of_values(form, [low, high])
+        return replace(ends, values=there, nulls=nulls, has_nan=has_nan)
     return ColumnStatistics(there, nulls, cut_low(least["min"].as_py()), cut_high(least["max"].as_py()))
 
 

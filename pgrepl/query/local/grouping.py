@@ -8,11 +8,11 @@ from typing import Any
 from pgrepl.expr import tree
 from pgrepl.expr.evaluate import evaluate
 from pgrepl.expr.tree import Expr, Query
-from pgrepl.expr.walk import lookup, query_exprs, rewrite, walk_deep, with_levels
+from pgrepl.expr.walk import lookup, rewrite, with_levels
 from pgrepl.query.local.env import Compiled, Env, Slot, SortKey, sort
 from pgrepl.query.local.evaluator import Evaluator
-from pgrepl.query.shape import aggregates, at_home
-from pgrepl.types.values import first_of_each, order_key, row_hash_form
+from pgrepl.query.shape import aggregates, at_home, grouping_functions
+from pgrepl.types.values import row_hash_form
 
 
 class Grouping:
@@ -23,12 +23,6 @@ class Grouping:
         self.query = query
         self.evaluator = evaluator
         self.aggregates = [evaluator.flat(each) for each in aggregates(query)]
-        functions = [
-            node
-            for expr in query_exprs(query)
-            for node, level in walk_deep(expr)
-            if isinstance(node, tree.GroupingFunc) and node.levelsup == level
-        ]
         by_resno = {t.resno: evaluator.flat(t.expr) for t in query.targets}
         self.keys: list[tuple[int, Expr]] = [(g.resno, by_resno[g.resno]) for g in query.group]
         sets = query.grouping_sets
@@ -36,7 +30,7 @@ class Grouping:
             [tuple(resno for resno, _ in self.keys)] if sets is None else [tuple(s) for s in sets.sets]
         )
         self.plain = sets is None
-        self._refs = list(dict.fromkeys(map(self._references, functions)))
+        self._refs = list(dict.fromkeys(map(self._references, grouping_functions(query))))
         self._key_values = [evaluator.compile(computed(expr)) for _, expr in self.keys]
         self._key_form = row_hash_form(expr.type for _, expr in self.keys)
         self._accumulators = [_Aggregate(a, evaluator, self.after) for a in self.aggregates]
@@ -164,10 +158,10 @@ class _Aggregate:
         self.passes = evaluator.test([aggref.filter] if aggref.filter is not None else [])
         self.order = [(evaluator.compile(o.expr), o) for o in aggref.order]
         self.gathers = bool(aggref.distinct or aggref.order or aggref.kind != "n")
-        self.new: Callable[[], Any] = lambda: evaluate.accumulator(aggref, evaluator.context)
+        self._context = evaluator.context
 
     def start(self) -> Any:
-        return [] if self.gathers else self.new()
+        return [] if self.gathers else evaluate.accumulator(self.aggref, self._context)
 
     def add(self, state: Any, env: Env) -> None:
         if not self.passes(env):
@@ -188,28 +182,5 @@ class _Aggregate:
                 for i, (_, o) in enumerate(self.order)
             ]
             members = sort(members, keys)
-        if self.aggref.distinct:
-            form = row_hash_form(a.type for a in self.aggref.args)
-            members = first_of_each(members, lambda member: form(member[0]))
-            if not self.order:
-                members = _in_value_order(members, [a.type for a in self.aggref.args])
-        if self.aggref.kind != "n":
-            direct = [value(env) for value in self.direct]
-            return evaluate.ordered_set(self.aggref, direct, [m[0] for m in members])
-        accumulator = self.new()
-        for values, _ in members:
-            accumulator.add(*values)
-        return accumulator.result()
-
-
-def _in_value_order(members: list[Any], types: list[int]) -> list[Any]:
-    """DISTINCT sorts its values."""
-    for position in reversed(range(len(types))):
-        order = order_key(types[position])
-
-        def key(member: Any, position: int = position, order: Any = order) -> Any:
-            value = member[0][position]
-            return (True, 0) if value is None else (False, value if order is None else order(value))
-
-        members = sorted(members, key=key)
-    return members
+        direct = [value(env) for value in self.direct]
+        return evaluate.of_gathered(self.aggref, direct, [values for values, _ in members], self._context)

@@ -98,6 +98,7 @@ class Level(ABC):
         self.job = job
         self.query = query
         self.parent = parent
+        self.compiler = expressions.Compiler(self.names, job.statement)
         self.ctes: dict[str, WithQuery] = {}
         self.columns: dict[int, dict[int, Sql]] = {}  # by number in the range table, by attnum
         self.known: dict[Expr, Sql] | None = None  # of a grouped level: the SQL of keys and aggregates
@@ -129,15 +130,15 @@ class Level(ABC):
     # --- expressions ------------------------------------------------------------------------------------------------
 
     def value(self, expr: Expr) -> Sql:
-        return expressions.to_value(self.flat(expr), self.names, self.job.statement)
+        return self.compiler.value(self.flat(expr))
 
     def form(self, expr: Expr) -> str:
         """The expression in the lake form of its type."""
-        return expressions.to_sql(self.flat(expr), self.names, self.job.statement)
+        return self.compiler.text(self.flat(expr))
 
     def key(self, expr: Expr) -> str:
         """The SQL to group and compare by."""
-        return expressions.equal_key(self.flat(expr), self.names, self.job.statement)
+        return expressions.equal_key(self.flat(expr), self.compiler)
 
     def names(self, node: Expr) -> str | Sql | None:
         """The SQL for a node of an expression of this level."""
@@ -180,10 +181,9 @@ class Level(ABC):
 
     def _window(self, node: tree.WindowFunc) -> Sql:
         targets = [replace(target, expr=self.flat(target.expr)) for target in self.query.targets]
-        over = expressions.over(
-            self.query.windows[node.window], targets, self.names, self.job.statement, expressions.is_ranked(node)
-        )
-        return expressions.window_function(node, over, self.names, self.job.statement)
+        window, ranked = self.query.windows[node.window], expressions.is_ranked(node)
+        over = expressions.over(window, targets, self.compiler, ranked=ranked)
+        return expressions.window_function(node, over, self.compiler)
 
     def flat(self, expr: Any) -> Any:
         """The expression with columns of joins replaced by those of relations, and whole rows by rows of columns."""

@@ -22,7 +22,7 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.query.engine_choice import is_for_spark
 from pgrepl.query.local.env import Env
 from pgrepl.query.local.select import QueryEvaluator
-from pgrepl.query.shape import aggregates, names_outer_with, sees_outside, uses_groups
+from pgrepl.query.shape import aggregates, grouping_functions, names_outer_with, sees_outside, uses_groups
 from pgrepl.query.spark.level import Job, Level, Text, WithQuery, is_place
 from pgrepl.query.spark.setops import condition, played, recursive_query, set_operation, ship, sublink
 from pgrepl.query.spark.sources import Sources, as_array
@@ -259,13 +259,13 @@ def _grouped(level: Level, clauses: _Clauses) -> _Clauses:
         known[expr] = Sql(f"{alias}.k{number}", kind)
     for number, aggregate in enumerate(aggregates(query), 1):
         inner = level.flat(aggregate)
-        value = expressions.aggregate(inner, level.names, level.job.statement)
+        value = expressions.aggregate(inner, level.compiler)
         text = value.text if value.special is None else expressions.to_form(value, aggregate.type, aggregate.typmod)
         items.append(f"{text} AS a{number}")
         of_nothing.append(items[-1])
         kind = value.type if value.special is None else form_type(aggregate.type, aggregate.typmod)
         known[inner] = known[aggregate] = Sql(f"{alias}.a{number}", kind)
-    for number, function in enumerate(_grouping_functions(query), 1):
+    for number, function in enumerate(grouping_functions(query), 1):
         bits = " + ".join(
             f"CAST(grouping({keys[resno]}) AS INT) * {1 << place}"
             for place, resno in enumerate(reversed(function.refs))
@@ -301,15 +301,6 @@ def _group_by(query: Query, keys: dict[int, str]) -> str:
     return f" GROUP BY {', '.join(keys.values())}" if keys else ""
 
 
-def _grouping_functions(query: Query) -> list[tree.GroupingFunc]:
-    calls: list[tree.GroupingFunc] = []
-    for expr in query_exprs(query):
-        for node in walk(expr):
-            if isinstance(node, tree.GroupingFunc) and node not in calls:
-                calls.append(node)
-    return calls
-
-
 # --- DISTINCT, ORDER BY, LIMIT ----------------------------------------------------------------------------------------
 
 
@@ -320,6 +311,7 @@ class _Finished:
         self.level = level
         self.alias = alias
         self.columns = body.columns(alias)
+        self.compiler = expressions.over_columns(self.columns, level.job.statement)
         self.place = {t.resno: n for n, t in enumerate(level.query.targets, 1)}
         self.exprs = {t.resno: t.expr for t in level.query.targets}
 
@@ -327,11 +319,8 @@ class _Finished:
         expr = self.exprs[resno]
         return tree.Var(expr.type, typmod=expr.typmod, collation=expr.collation, attnum=self.place[resno])
 
-    def names(self, node: tree.Expr) -> Sql | None:
-        return self.columns[node.attnum] if isinstance(node, tree.Var) else None
-
     def key(self, group: SortGroup) -> str:
-        return expressions.equal_key(self.stand_in(group.resno), self.names, self.level.job.statement)
+        return expressions.equal_key(self.stand_in(group.resno), self.compiler)
 
     def is_plain(self, group: SortGroup) -> bool:
         """Whether Spark's equality of the values is PostgreSQL's."""
@@ -339,7 +328,7 @@ class _Finished:
 
     def sort_items(self, groups: Iterable[SortGroup]) -> Iterator[str]:
         for group in groups:
-            yield expressions.sort_item(self.stand_in(group.resno), group, self.names, self.level.job.statement)
+            yield expressions.sort_item(self.stand_in(group.resno), group, self.compiler)
 
 
 def _finish(level: Level, body: Text) -> Text:

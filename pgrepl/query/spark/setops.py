@@ -80,13 +80,9 @@ def _columns(level: Level, part: SetOperation | RangeRef) -> tuple[Column, ...]:
 def _as_columns(level: Level, text: Text, given: tuple[Column, ...], wanted: tuple[Column, ...]) -> str:
     """One side with the lake forms of the operation's columns: an integer beside a numeric becomes one."""
     alias = level.job.name("x")
-    columns = text.columns(alias)
     if not wanted:
         return text.text
-
-    def names(node: tree.Expr) -> Sql | None:
-        return columns[node.attnum] if isinstance(node, tree.Var) else None
-
+    compiler = expressions.over_columns(text.columns(alias), level.job.statement)
     scope = Scope(level.job.session)
     items = []
     for number, (own, column) in enumerate(zip(given, wanted, strict=True), 1):
@@ -95,18 +91,15 @@ def _as_columns(level: Level, text: Text, given: tuple[Column, ...], wanted: tup
             form = CoercionForm.IMPLICIT_CAST
             cast = coerce_to_target(scope, expr, own.type, column.type, column.typmod, CastContext.IMPLICIT, form, -1)
             expr = expr if cast is None else cast
-        value = expressions.to_value(expr, names, level.job.statement)
+        value = compiler.value(expr)
         items.append(f"{expressions.to_form(value, column.type, column.typmod)} AS c{number}")
     return f"SELECT {', '.join(items)} FROM ({text.text}) AS {alias}"
 
 
 def _key(level: Level, column: Column, text: str) -> str:
     holder = tree.Var(column.type, typmod=column.typmod, collation=column.collation, attnum=1)
-
-    def names(node: tree.Expr) -> Sql | None:
-        return Sql(text, form_type(column.type, column.typmod)) if isinstance(node, tree.Var) else None
-
-    return expressions.equal_key(holder, names, level.job.statement)
+    columns = {1: Sql(text, form_type(column.type, column.typmod))}
+    return expressions.equal_key(holder, expressions.over_columns(columns, level.job.statement))
 
 
 def _is_plain(level: Level, column: Column) -> bool:
@@ -183,9 +176,9 @@ def _array(level: Level, link: tree.SubLink) -> Sql:
     if depends(link.query):
         raise Declined("an array of a subquery that depends on the row")
     if level.job.apart is None:
-        return expressions.to_value(tree.Const(link.type), level.names, level.job.statement)
+        return level.compiler.value(tree.Const(link.type))
     value = array_of_rows(link, level.job.apart(level.job.session, link.query))
-    return expressions.to_value(tree.Const(link.type, value=value), level.names, level.job.statement)
+    return level.compiler.value(tree.Const(link.type, value=value))
 
 
 def _in(level: Level, link: tree.SubLink) -> str | None:
@@ -197,9 +190,9 @@ def _in(level: Level, link: tree.SubLink) -> str | None:
         return None
     text = _text(level, link)
     alias = level.job.name("q")
-    names = _with_columns(level, text, alias)
+    compiler = _with_columns(level, text, alias)
     own = [level.key(expr) for expr, _ in pairs]
-    other = [expressions.equal_key(level.flat(expr), names, level.job.statement) for _, expr in pairs]
+    other = [expressions.equal_key(level.flat(expr), compiler) for _, expr in pairs]
     columns = ", ".join(f"{key} AS k{n}" for n, key in enumerate(other, 1))
     left = own[0] if len(own) == 1 else f"({', '.join(own)})"
     return f"({left} IN (SELECT {columns} FROM ({text.text}) AS {alias}))"
@@ -224,14 +217,14 @@ def _quantified(level: Level, link: tree.SubLink) -> Sql:
     assert link.test is not None
     text = _text(level, link)
     alias = level.job.name("q")
-    names = _with_columns(level, text, alias)
-    test = expressions.to_sql(level.flat(link.test), names, level.job.statement)
+    compiler = _with_columns(level, text, alias)
+    test = compiler.text(level.flat(link.test))
     some = f"EXISTS (SELECT 1 FROM ({text.text}) AS {alias} WHERE "
     pairs = _equalities(link.test)
     if link.kind is SubLinkType.ANY and pairs is not None and len(pairs) == 1:
         ((own, other),) = pairs
         mine = level.form(own)
-        column = expressions.to_sql(level.flat(other), names, level.job.statement)
+        column = compiler.text(level.flat(other))
         unknown = f"({mine} IS NULL AND {some}true)) OR {some}{column} IS NULL)"
     else:
         unknown = f"{some}({test}) IS NULL)"
@@ -240,16 +233,12 @@ def _quantified(level: Level, link: tree.SubLink) -> Sql:
     return Sql(f"CASE WHEN {some}NOT {test}) THEN false WHEN {unknown} THEN NULL ELSE true END", "BOOLEAN")
 
 
-def _with_columns(level: Level, text: Text, alias: str) -> Any:
-    """Names of an expression over this level and a subquery's columns."""
-
-    def names(node: Expr) -> str | Sql | None:
-        if isinstance(node, tree.Param):
-            kind = text.types[node.number - 1]
-            return Sql(f"{alias}.c{node.number}", kind)
-        return level.names(node)
-
-    return names
+def _with_columns(level: Level, text: Text, alias: str) -> expressions.Compiler:
+    """The compiler of expressions over this level and a subquery's columns."""
+    columns = text.columns(alias)
+    return expressions.Compiler(
+        lambda node: columns[node.number] if isinstance(node, tree.Param) else level.names(node), level.job.statement
+    )
 
 
 # --- fetch ------------------------------------------------------------------------------------------------------------

@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 
 PUBLIC_READS = ("10=arwdDxtm/10", "=r/10")
+PUBLIC_SETS = ("10=arwdDxtm/10", "=rw/10")
 OWNER_ONLY = ("10=arwdDxtm/10",)
+_PUBLIC_COLUMN = ("=r/10",)
 _PRIVATE = frozenset(
-    "pg_authid pg_shadow pg_statistic pg_largeobject pg_replication_origin_status pg_user_mapping "
-    "pg_hba_file_rules pg_file_settings pg_ident_file_mappings pg_backend_memory_contexts pg_shmem_allocations "
-    "pg_shmem_allocations_numa pg_aios pg_subscription pg_config".split()
+    "pg_authid pg_shadow pg_statistic pg_statistic_ext_data pg_largeobject pg_replication_origin_status "
+    "pg_user_mapping pg_hba_file_rules pg_file_settings pg_ident_file_mappings pg_backend_memory_contexts "
+    "pg_shmem_allocations pg_shmem_allocations_numa pg_aios pg_subscription pg_config".split()
 )
 _RELEASES = {4: ":0:19", 5: ":19", 6: ""}  # of a column, by the fields that are there
 _KEYS = {"pg_class": "oid", "pg_type": "oid", "pg_proc": "oid", "pg_attribute": "attrelid"}  # by their numbers of rows
@@ -57,10 +59,14 @@ def _relations(release: int) -> Iterator[SystemRelation]:
             if release < int(since) == 18 or release > int(until):
                 continue
             later = int(since) if int(since) > release else 0
-            system_columns.append(SystemColumn(title, int(typid), int(typmod), notnull == "1", int(collation), later))
+            # PUBLIC can read pg_subscription, but not the connection string, which may hold a password
+            shown = _PUBLIC_COLUMN if name == "pg_subscription" and title != "subconninfo" else None
+            system_columns.append(
+                SystemColumn(title, int(typid), int(typmod), notnull == "1", int(collation), later, shown)
+            )
         if not system_columns:
             continue
-        acl = OWNER_ONLY if name in _PRIVATE else PUBLIC_READS
+        acl = OWNER_ONLY if name in _PRIVATE else PUBLIC_SETS if name == "pg_settings" else PUBLIC_READS
         key = rank = 0
         if name in _KEYS:
             key = 1 + [column.name for column in system_columns].index(_KEYS[name])

@@ -171,7 +171,7 @@ def _settings(session: Session) -> Iterator[Values]:
         value = session.settings.value(parameter.name)
         reset = session.settings.reset_value(parameter.name)
         yield {
-            "name": parameter.name, "setting": parameters.raw(parameter, value), "unit": parameter.unit,
+            "name": parameter.name, "setting": parameters.setting(parameter, value), "unit": parameter.unit,
             "category": parameter.category, "short_desc": parameter.short_desc,
             "context": parameter.context, "vartype": parameter.vartype,
             "source": session.settings.source(parameter.name), "min_val": _limit(parameter, parameter.minimum),

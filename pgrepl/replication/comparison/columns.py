@@ -19,7 +19,7 @@ from random import SystemRandom
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pgrepl.ground.frozen import frozen
-from pgrepl.ground.lazy import np
+from pgrepl.ground.lazy import np, pa
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type_and_typmod
 from pgrepl.types.lake.column_text import column_text
@@ -81,7 +81,7 @@ class HashedColumn:
         text = name if sent in _TEXTS else f"CASE WHEN {name} IS NOT NULL THEN concat({name}) END"
         return f"hashtextextended(coalesce({text}, '{self.null}') COLLATE \"C\", {seed})"
 
-    def add(self, hashes: RowHashes, array: Any, form: Form, style: TextStyle) -> None:
+    def add(self, hashes: RowHashes, array: pa.Array, form: Form, style: TextStyle) -> None:
         """Hash an array of the column as the lake keeps it."""
         if self.kind == _TEXT:
             self._add_texts(hashes, column_text(array, self.typoid, form, style))
@@ -99,11 +99,11 @@ class HashedColumn:
         else:
             hashes.add_int4(values)
 
-    def _add_texts(self, hashes: RowHashes, texts: Any) -> None:
+    def _add_texts(self, hashes: RowHashes, texts: pa.Array) -> None:
         data, ends = bytes_of(texts.fill_null(self.null) if texts.null_count else texts)
         hashes.add_bytes(np.concatenate([data, np.zeros(PADDING, np.uint8)]), ends[:-1], np.diff(ends))
 
-    def _add_floats(self, hashes: RowHashes, array: Any, missing: Any) -> None:
+    def _add_floats(self, hashes: RowHashes, array: pa.Array, missing: pa.Array | None) -> None:
         values = (array if missing is None else array.fill_null(0)).to_numpy(zero_copy_only=False)
         width = 2 * values.itemsize
         pairs = values.astype(values.dtype.newbyteorder(">")).view(">u2")
@@ -126,7 +126,7 @@ class HashedColumn:
 
 
 @cache
-def _hexadecimal() -> Any:
+def _hexadecimal() -> Words:
     """The digits of each two bytes, as a word."""
     return np.frombuffer(b"".join(b"%04x" % number for number in range(1 << 16)), "<u4")
 
@@ -179,16 +179,16 @@ def row_hash_sql(
     columns: Sequence[HashedColumn], sent: Sequence[SentColumn], seed: int, identifier: Callable[[str], str]
 ) -> str:
     """The hash of a server's row."""
-    found = f"{seed}::int8"
+    expression = f"{seed}::int8"
     for column, there in zip(columns, sent, strict=True):
-        found = column.sql(identifier(there.name), there.sent_as, found)
-    return found
+        expression = column.sql(identifier(there.name), there.sent_as, expression)
+    return expression
 
 
 def row_hashes(
     columns: Sequence[HashedColumn], arrays: Sequence[Any], forms: Sequence[Form], seed: int, count: int,
     style: TextStyle,
-) -> Any:  # fmt: skip
+) -> npt.NDArray[np.uint64]:  # fmt: skip
     """The hashes of so many rows."""
     hashes = RowHashes(count, seed)
     for column, array, form in zip(columns, arrays, forms, strict=True):

@@ -111,10 +111,10 @@ class Comparer:
         self.context.close()
 
     def subscription(self) -> pg_subscription:
-        found = self.context.subscription()
-        if found is None:
+        subscription = self.context.subscription()
+        if subscription is None:
             raise PgError("42704", "the subscription does not exist any more")
-        return found
+        return subscription
 
     @contextmanager
     def publisher(self) -> Iterator[tuple[pg_subscription, Publisher, Comparing]]:
@@ -139,22 +139,22 @@ class Comparer:
 
     def compare(self) -> Comparison:
         with self.publisher() as (subscription, publisher, comparing), ExitStack() as opened:
-            found = Comparison(str(subscription.subname))
+            comparison = Comparison(str(subscription.subname))
             wanted = self.wanted(subscription, publisher)
-            there = self.meet(subscription, comparing, found, opened, opened)
-            self.compare_at(there, subscription, wanted, found)
-            return found
+            there = self.meet(subscription, comparing, comparison, opened, opened)
+            self.compare_at(there, subscription, wanted, comparison)
+            return comparison
 
     def compare_at(
-        self, there: TablesAtLsn, subscription: pg_subscription, wanted: Sequence[Wanted], found: Comparison
+        self, there: TablesAtLsn, subscription: pg_subscription, wanted: Sequence[Wanted], result: Comparison
     ) -> None:
         """Compare tables, while a transaction keeps this side's snapshot."""
-        for each in wanted:
-            comparison = TableComparison(each.table.qualified_name, error=each.error)
-            if each.error is None:
-                comparison = self._compared(there, subscription, each, found.snapshot)
+        for entry in wanted:
+            comparison = TableComparison(entry.table.qualified_name, error=entry.error)
+            if entry.error is None:
+                comparison = self._compared(there, subscription, entry, result.snapshot)
             self.progress.ends(comparison)
-            found.tables.append(comparison)
+            result.tables.append(comparison)
 
     def wanted(self, subscription: pg_subscription, publisher: Publisher) -> list[Wanted]:
         """The tables to compare."""
@@ -168,7 +168,7 @@ class Comparer:
         for name in sorted(named):
             if not any(name in (table.name, table.qualified_name) for table, _ in listed):
                 raise PgError("42704", f'subscription "{subscription.subname}" has no table "{name}"')
-        found = []
+        wanted = []
         for table, current in listed:
             if named and named.isdisjoint((table.name, table.qualified_name)):
                 continue
@@ -176,8 +176,8 @@ class Comparer:
             error = None if current == subscriptions.READY else _not_ready(table, current)
             if published is None:
                 error = PgError("55000", f'table "{table.qualified_name}" is not published any more')
-            found.append(Wanted(table, () if published is None else published.operations, error))
-        return found
+            wanted.append(Wanted(table, () if published is None else published.operations, error))
+        return wanted
 
     def _compared(
         self, there: TablesAtLsn, subscription: pg_subscription, wanted: Wanted, snapshot: int
@@ -213,7 +213,7 @@ class Comparer:
         self,
         subscription: pg_subscription,
         comparing: Comparing,
-        found: Comparison,
+        comparison: Comparison,
         opened: ExitStack,
         kept: ExitStack,
         *,
@@ -225,22 +225,22 @@ class Comparer:
         with ExitStack() as held:
             if stays or not comparing.knows_past:
                 called = held.enter_context(lease.call_meeting(self._asking, subid))
-                found.lsn = self.position(subid)
+                comparison.lsn = self.position(subid)
             else:
                 kept.enter_context(reading(session))
-                found.lsn = state.position(session, subid)
-            if comparing.knows_past and not found.lsn:
+                comparison.lsn = state.position(session, subid)
+            if comparing.knows_past and not comparison.lsn:
                 raise PgError("55000", f'subscription "{subscription.subname}" has applied nothing yet')
-            there = comparing.begin(found.lsn, self.options.limits)
+            there = comparing.begin(comparison.lsn, self.options.limits)
             opened.callback(there.close)
-            found.lsn = there.lsn
+            comparison.lsn = there.lsn
             if stays or not comparing.knows_past:
                 called.name(there.lsn)
                 self._reach(subscription, there.lsn)
                 kept.enter_context(reading(session))
             if state.position(session, subid) != there.lsn:
                 raise moved_meanwhile()
-            found.snapshot = last_snapshot(session)
+            comparison.snapshot = last_snapshot(session)
             if stays:
                 opened.push(held.pop_all())
         return there
@@ -326,7 +326,7 @@ class Known:
         pieces = compared.side.pieces
         if isinstance(pieces, KeyPieces):
             pieces.take_over([KeyRange.read(*ends) for ends in self._kept.get("ranges", [])])
-            self._kept["ranges"] = [each.texts() for each in pieces.ranges]
+            self._kept["ranges"] = [key_range.texts() for key_range in pieces.ranges]
         self.numbers = [number for number in range(pieces.count) if self._name(number) in self._equal]
 
     def _name(self, number: int) -> str:
@@ -339,8 +339,8 @@ class Known:
             self._file.write_now_and_then()
 
     def end(self) -> None:
-        found = self._compared.found
-        if found.is_equal and found.is_complete and not isinstance(self._compared.side.pieces, KeyPieces):
+        table = self._compared.found
+        if table.is_equal and table.is_complete and not isinstance(self._compared.side.pieces, KeyPieces):
             self._equal[""] = lsn_text(self._lsn)
 
 
@@ -375,10 +375,10 @@ class ProgressFile:
             self.write()
 
     def write(self) -> None:
-        made = {"pgrepl_compare": _VERSION, "subscription": self._subscription, "tables": self.tables}
+        progress = {"pgrepl_compare": _VERSION, "subscription": self._subscription, "tables": self.tables}
         beside = self._path.with_name(self._path.name + ".new")
         try:
-            beside.write_text(json.dumps(made))
+            beside.write_text(json.dumps(progress))
             beside.replace(self._path)
         except OSError as problem:
             raise PgError("58030", f'could not write file "{self._path}": {problem}') from problem

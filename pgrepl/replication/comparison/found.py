@@ -27,9 +27,9 @@ class Difference:
 
     @property
     def texts(self) -> Texts:
-        found = self.here if self.there is None else self.there
-        assert found is not None
-        return found
+        row = self.here if self.there is None else self.there
+        assert row is not None
+        return row
 
     def differing(self) -> list[int]:
         """The places of the columns that differ."""
@@ -70,4 +70,4 @@ class Progress:
     def looked(self, table: str, rows: int) -> None:
         """So many more rows."""
 
-    def ends(self, found: TableComparison) -> None: ...
+    def ends(self, comparison: TableComparison) -> None: ...

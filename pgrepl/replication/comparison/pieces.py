@@ -58,8 +58,8 @@ class HashPieces:
         return self.count - 1
 
     def numbers(self, keys: Sequence[Any], hashes: Hashes) -> Numbers:
-        found: Numbers = (hashes & np.uint64(self.mask)).astype(np.int64)
-        return found
+        numbers: Numbers = (hashes & np.uint64(self.mask)).astype(np.int64)
+        return numbers
 
 
 class KeyPieces:
@@ -91,7 +91,7 @@ class KeyPieces:
         if not ranges:
             return
         self.ranges = ranges
-        cuts = [each.lower.key for each in ranges[1:] if each.lower is not None]
+        cuts = [key_range.lower.key for key_range in ranges[1:] if key_range.lower is not None]
         columns = [
             _array([read_text(cut[n], typoid, -1, WIRE_STYLE) for cut in cuts], typoid, form)
             for n, (typoid, form) in enumerate(zip(self._types, self._forms, strict=True))
@@ -115,8 +115,8 @@ class KeyPieces:
     def numbers(self, keys: Sequence[Any], hashes: Hashes) -> Numbers:
         if self._cuts is None:
             return np.zeros(len(hashes), np.int64)
-        found: Numbers = self._cuts.searchsorted(_ordered(keys), side="right").astype(np.int64, copy=False)
-        return found
+        numbers: Numbers = self._cuts.searchsorted(_ordered(keys), side="right").astype(np.int64, copy=False)
+        return numbers
 
 
 def is_divisible(typoid: int) -> bool:
@@ -124,27 +124,27 @@ def is_divisible(typoid: int) -> bool:
     return typoid in _KEYS
 
 
-def _array(values: Sequence[Any], typoid: int, form: Form) -> Any:
+def _array(values: Sequence[Any], typoid: int, form: Form) -> pa.Array:
     """Whole numbers may be larger than those of the column here."""
     return pa.array(values, pa.int64()) if typoid in oids.INTEGERS else plain_array(form.to_array(values))
 
 
-def _ordered(columns: Sequence[Any]) -> Any:
+def _ordered(columns: Sequence[pa.Array]) -> npt.NDArray[Any]:
     """The keys as numbers, or as bytes that are ordered like them."""
     numbers = [_number(column) for column in columns]
     if len(numbers) == 1 and numbers[0].dtype == np.int64:
         return numbers[0]
     parts = [
-        (each.view(np.uint64) ^ np.uint64(1 << 63)).astype(">u8").view(np.uint8).reshape(len(each), 8)
-        if each.dtype == np.int64
-        else each
-        for each in numbers
+        (column.view(np.uint64) ^ np.uint64(1 << 63)).astype(">u8").view(np.uint8).reshape(len(column), 8)
+        if column.dtype == np.int64
+        else column
+        for column in numbers
     ]
     joined = np.ascontiguousarray(np.concatenate(parts, axis=1))
     return joined.view(f"S{joined.shape[1]}").ravel()
 
 
-def _number(column: Any) -> Any:
+def _number(column: pa.Array) -> npt.NDArray[Any]:
     """Whole numbers; of a UUID its bytes."""
     if pa.types.is_fixed_size_binary(column.type):
         filled = column.fill_null(bytes(_UUID)) if column.null_count else column
@@ -153,7 +153,8 @@ def _number(column: Any) -> Any:
     if pa.types.is_date32(column.type):
         column = column.cast(pa.int32())
     column = column.cast(pa.int64())
-    return (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
+    numbers: Numbers = (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
+    return numbers
 
 
 class Digests:
@@ -175,9 +176,9 @@ class Digests:
             order = np.argsort(numbers, kind="stable")
             numbers, hashes = numbers[order], hashes[order]
         first = np.concatenate([[0], np.flatnonzero(numbers[1:] != numbers[:-1]) + 1])
-        found = numbers[first]
-        self.counts[found] += np.diff(np.append(first, len(numbers)))
-        self.sums[found] += np.add.reduceat(hashes, first)
+        pieces = numbers[first]
+        self.counts[pieces] += np.diff(np.append(first, len(numbers)))
+        self.sums[pieces] += np.add.reduceat(hashes, first)
 
     def put(self, number: int, count: int, total: int) -> None:
         """Add what a server has found of a piece."""
@@ -185,5 +186,5 @@ class Digests:
         self.sums[number : number + 1] += np.uint64(total % (1 << _BITS))
 
     def differing(self, other: Digests) -> list[int]:
-        found: list[int] = np.flatnonzero((self.counts != other.counts) | (self.sums != other.sums)).tolist()
-        return found
+        numbers: list[int] = np.flatnonzero((self.counts != other.counts) | (self.sums != other.sums)).tolist()
+        return numbers

@@ -90,10 +90,10 @@ class Repairer(Comparer):
         """The differences. A subscription that has lost its slot has a new one from now on."""
         with self.publisher() as (subscription, publisher, _):
             lost = self._has_lost_slot(subscription, publisher)
-        found = self._look_from_new_slot() if lost else self.compare()
-        for table in found.tables:
-            self._check_repairable(found, table)
-        return found
+        comparison = self._look_from_new_slot() if lost else self.compare()
+        for table in comparison.tables:
+            self._check_repairable(comparison, table)
+        return comparison
 
     def _has_lost_slot(self, subscription: pg_subscription, publisher: Publisher) -> bool:
         if publisher.slots is None or not subscription.subslotname:
@@ -113,24 +113,24 @@ class Repairer(Comparer):
                     hint=f"Repair them without naming any: pgrepl repair {subscription.subname}",
                 )
             wanted = self.wanted(subscription, publisher)
-            for each in wanted:
-                if each.error is not None:
-                    raise each.error
+            for entry in wanted:
+                if entry.error is not None:
+                    raise entry.error
             self._opened.enter_context(self._leased(subscription))
             if publisher.stream.lag(slot) is not None:
                 slots.drop(slot)
             self._opened.callback(self._drop_unused, slots, slot)
-            found = Comparison(str(subscription.subname))
+            comparison = Comparison(str(subscription.subname))
             with ExitStack() as opened:
                 there = comparing.begin(0, self.options.limits, slot)
                 self.new_slot = slot
                 opened.callback(there.close)
                 opened.enter_context(reading(self.session))
-                found.lsn, found.snapshot = there.lsn, last_snapshot(self.session)
-                self.compare_at(there, subscription, wanted, found)
+                comparison.lsn, comparison.snapshot = there.lsn, last_snapshot(self.session)
+                self.compare_at(there, subscription, wanted, comparison)
             if subscription.subfailover:
                 slots.alter(slot, failover=True, two_phase=None)
-            return found
+            return comparison
 
     def _drop_unused(self, slots: Slots, slot: str) -> None:
         if self.new_slot is not None and not self._is_done:
@@ -159,14 +159,14 @@ class Repairer(Comparer):
         finally:
             lock_file.retire(token)
 
-    def _check_repairable(self, found: Comparison, table: TableComparison) -> None:
+    def _check_repairable(self, comparison: Comparison, table: TableComparison) -> None:
         if table.error is not None:
             raise table.error
         if not table.is_complete:
             raise PgError(
                 "54000",
                 f'table "{table.name}" has more than {MOST:,} differences',
-                hint=f"Copy it anew: pgrepl sync {found.subscription} --again {table.name}",
+                hint=f"Copy it anew: pgrepl sync {comparison.subscription} --again {table.name}",
             )
         compared, _ = self._compared_tables[table.name]
         local = compared.local
@@ -186,13 +186,13 @@ class Repairer(Comparer):
                 roll_back_prepared(self.session, self.subscription())
             return self._repair_at(seen.lsn, seen.tables)
         with self.publisher() as (subscription, _, comparing), ExitStack() as opened:
-            found = Comparison(seen.subscription)
+            comparison = Comparison(seen.subscription)
             with ExitStack() as kept:
-                there = self.meet(subscription, comparing, found, opened, kept, stays=True)
+                there = self.meet(subscription, comparing, comparison, opened, kept, stays=True)
                 for table in seen.tables:
                     if table.differences:
-                        found.tables.append(self._look_again(there, subscription, table, found.snapshot))
-            return self._repair_at(found.lsn, found.tables)
+                        comparison.tables.append(self._look_again(there, subscription, table, comparison.snapshot))
+            return self._repair_at(comparison.lsn, comparison.tables)
 
     def _look_again(
         self, there: TablesAtLsn, subscription: pg_subscription, table: TableComparison, snapshot: int
@@ -207,7 +207,7 @@ class Repairer(Comparer):
         else:
             now.compare(snapshot, None, Progress())
         seen = Counter(difference.key for difference in table.differences)
-        now.found.differences = [each for each in now.found.differences if _is_taken(seen, each.key)]
+        now.found.differences = [difference for difference in now.found.differences if _is_taken(seen, difference.key)]
         return now.found
 
     def _repair_at(self, lsn: int, tables: Sequence[TableComparison]) -> Repaired:
@@ -239,32 +239,32 @@ class Repairer(Comparer):
         compared, _ = self._compared_tables[table.name]
         relation = _by_all(compared.local.sent)
         rows = _replaced(compared.local, table.differences)
-        for each in rows:
-            if each.kind == EXTRA:
-                yield Message(DELETE, relation, old=each.here, whole_old=True)
+        for difference in rows:
+            if difference.kind == EXTRA:
+                yield Message(DELETE, relation, old=difference.here, whole_old=True)
         for kind, operation in ((DIFFERENT, UPDATE), (MISSING, INSERT)):
-            for each in rows:
-                if each.kind == kind:
-                    yield Message(operation, relation, new=each.sent)
+            for difference in rows:
+                if difference.kind == kind:
+                    yield Message(operation, relation, new=difference.sent)
 
 
 def _replaced(local: LocalTable, differences: Sequence[Difference]) -> list[Difference]:
     """The differences, with a delete and an insert for the update of a row from which another one takes what it has in
     a unique index: no order of updates may allow that. A row with columns that are not sent is updated in any case."""
-    updated = [each for each in differences if each.kind == DIFFERENT]
+    updated = [difference for difference in differences if difference.kind == DIFFERENT]
     gives = set[int]()
     for places in local.unique if local.is_whole else ():
         key = key_of(local, places)
-        holders = {key(each.here): each for each in updated if each.here is not None}
-        for each in updated:
-            wanted = key(each.texts)
+        holders = {key(difference.here): difference for difference in updated if difference.here is not None}
+        for update in updated:
+            wanted = key(update.texts)
             holder = None if None in wanted else holders.get(wanted)
-            if holder is not None and holder is not each:
+            if holder is not None and holder is not update:
                 gives.add(id(holder))
     return [
-        replace(each, kind=kind)
-        for each in differences
-        for kind in ((EXTRA, MISSING) if id(each) in gives else (each.kind,))
+        replace(difference, kind=kind)
+        for difference in differences
+        for kind in ((EXTRA, MISSING) if id(difference) in gives else (difference.kind,))
     ]
 
 

@@ -48,8 +48,10 @@ from pgrepl.types.text import writer
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.engine.choice import Choice
+    from pgrepl.engine.copy_rows import KernelColumn
     from pgrepl.engine.run_kernels import KernelSource
     from pgrepl.lake.read.part import PartRows
+    from pgrepl.replication.comparison.pieces import Hashes
     from pgrepl.replication.publisher.tables import HashingServer, TableAtLsn
     from pgrepl.types.lake.arrays import Form
 
@@ -133,9 +135,9 @@ class LocalTable:
 
     def portions(self, snapshot: int, bounds: tuple[int, Any, Any] | None = None) -> Iterator[Portion]:
         """The rows at a snapshot. `bounds`: a column's place with values outside of which rows may be left out."""
-        for table, numbers, found in self.sources(snapshot, bounds):
+        for table, numbers, files in self.sources(snapshot, bounds):
             forms = [table.column(number).form for number in numbers]
-            for rows, _, _ in found:
+            for rows, _, _ in files:
                 for arrays, count in rows.portions(numbers):
                     yield Portion([arrays[number] for number in numbers], forms, count)
 
@@ -180,7 +182,7 @@ def side_of(table: TableAtLsn, local: LocalTable, seed: int) -> Side:
         pairs = zip(table.relation.columns, local.attributes, strict=True)
         columns = [hashed_as(sent, attribute) for sent, attribute in pairs]
         if None not in columns:
-            return _HashingSide(table, table.server, local, [each for each in columns if each is not None], seed)
+            return _HashingSide(table, table.server, local, [column for column in columns if column is not None], seed)
     return _ReadSide(table, local, seed)
 
 
@@ -203,31 +205,31 @@ class _HashingSide:
 
     def digests(self, wanted: Collection[int], digests: Digests, count: Count) -> Generator[int, None, None]:
         if self._ranges is None:
-            for found in self._server.digests_by_bits(self._hash, self._bits.mask):
-                digests.put(found.number, found.count, found.total)
-                count(found.count)
+            for piece in self._server.digests_by_bits(self._hash, self._bits.mask):
+                digests.put(piece.number, piece.count, piece.total)
+                count(piece.count)
             yield from wanted
             return
         asked = [(number, self._ranges.ranges[number]) for number in sorted(wanted)]
-        for found in self._server.digests_of_ranges(self._hash, asked):
-            digests.put(found.number, found.count, found.total)
-            count(found.count)
-            yield found.number
+        for piece in self._server.digests_of_ranges(self._hash, asked):
+            digests.put(piece.number, piece.count, piece.total)
+            count(piece.count)
+            yield piece.number
 
     def rows(self, wanted: Sequence[int]) -> Iterator[Row]:
         if self._ranges is None:
-            found = self._server.rows_by_bits(self._hash, self._bits.mask, wanted)
+            hashed_rows = self._server.rows_by_bits(self._hash, self._bits.mask, wanted)
         else:
-            found = self._server.rows_of_ranges(self._hash, [self._ranges.ranges[number] for number in wanted])
-        return ((hash % (1 << 64), row) for hash, row in found)
+            hashed_rows = self._server.rows_of_ranges(self._hash, [self._ranges.ranges[number] for number in wanted])
+        return ((hash % (1 << 64), row) for hash, row in hashed_rows)
 
 
 def _key_pieces(table: TableAtLsn, server: HashingServer, local: LocalTable) -> KeyPieces | None:
     names = [column.name for column in table.relation.columns]
     key = tuple([names.index(name) for name in table.key if name in names])
     types = [table.relation.columns[place].sent_as for place in key]
-    found = local.lake_columns()
-    if not key or len(key) < len(table.key) or found is None:
+    lake_columns = local.lake_columns()
+    if not key or len(key) < len(table.key) or lake_columns is None:
         return None
     if not all(
         is_divisible(typoid) and is_divisible(local.attributes[n].type) for n, typoid in zip(key, types, strict=True)
@@ -236,7 +238,7 @@ def _key_pieces(table: TableAtLsn, server: HashingServer, local: LocalTable) -> 
     ranges = server.divide(table.key, PIECE)
     if ranges is None:
         return None
-    lake, numbers = found
+    lake, numbers = lake_columns
     forms = [lake.column(numbers[place]).form for place in key]
     return KeyPieces(key, types, forms, ranges, may_be_null=not all(local.attributes[place].notnull for place in key))
 
@@ -257,7 +259,7 @@ class _ReadSide:
         self.pieces: Pieces = HashPieces(bits_for(table.estimate))
         self._table, self._local, self._seed = table, local, seed
         try:
-            self._sources: list[_Source] | None = [_Source(local, table, each) for each in table.sources()] or None
+            self._sources: list[_Source] | None = [_Source(local, table, source) for source in table.sources()] or None
         except Declined:
             self._sources = None
 
@@ -269,15 +271,15 @@ class _ReadSide:
             digest_in_parts(*how, digests, choice.engine, count)
             yield from wanted
             return
-        for made, _ in self._portions():
-            hashes = self._hashes(made)
+        for portion, _ in self._portions():
+            hashes = self._hashes(portion)
             digests.add(self.pieces.numbers((), hashes), hashes)
-            count(made.count)
+            count(portion.count)
         yield from wanted
 
     def rows(self, wanted: Sequence[int]) -> Iterator[Row]:
-        for made, texts in self._portions():
-            hashes = self._hashes(made)
+        for portion, texts in self._portions():
+            hashes = self._hashes(portion)
             chosen = np.flatnonzero(np.isin(self.pieces.numbers((), hashes), wanted))
             if len(chosen):
                 yield from zip(hashes[chosen].tolist(), texts(chosen), strict=True)
@@ -285,8 +287,8 @@ class _ReadSide:
     def stop(self) -> None:
         """Digests are computed where they are asked for."""
 
-    def _hashes(self, made: Portion) -> Any:
-        return row_hashes(self.columns, made.arrays, made.forms, self._seed, made.count, self._local.style)
+    def _hashes(self, portion: Portion) -> Hashes:
+        return row_hashes(self.columns, portion.arrays, portion.forms, self._seed, portion.count, self._local.style)
 
     def _portions(self) -> Iterator[tuple[Portion, Callable[[Any], list[Texts]]]]:
         """Rows as they ought to be here, each portion with what gives the texts that are sent of some rows."""
@@ -307,9 +309,9 @@ def _picked(rows: Sequence[Texts], chosen: Any) -> list[Texts]:
 
 
 def _forms(local: LocalTable) -> list[Any]:
-    found = local.lake_columns()
-    if found is not None:
-        lake, numbers = found
+    lake_columns = local.lake_columns()
+    if lake_columns is not None:
+        lake, numbers = lake_columns
         return [lake.column(number).form for number in numbers]
     return [form(attribute.type, attribute.typmod) for attribute in local.attributes]
 
@@ -318,10 +320,10 @@ class _Source:
     """A table of a publisher's lake, whose columns become those of the table here in kernels."""
 
     def __init__(self, local: LocalTable, table: TableAtLsn, source: KernelSource) -> None:
-        found = local.lake_columns()
-        if found is None:
+        lake_columns = local.lake_columns()
+        if lake_columns is None:
             raise Declined("a table without partitions")
-        target, self._numbers = found
+        target, self._numbers = lake_columns
         self._local, self._source = local, source
         self._sent = table.sent.columns
         columns = [
@@ -353,8 +355,8 @@ class _Source:
                     count = mask.true_count
                     kept = {attnum: array.filter(mask) for attnum, array in arrays.items()}
                 if count:
-                    made = self._maker.made(kept, count)
-                    portion = Portion([made[number] for number in self._numbers], self._forms, count)
+                    arrays_made = self._maker.made(kept, count)
+                    portion = Portion([arrays_made[number] for number in self._numbers], self._forms, count)
                     yield portion, partial(self._texts, kept)
 
     def _texts(self, arrays: Mapping[int, Any], chosen: Any) -> list[Texts]:
@@ -368,7 +370,7 @@ class _Source:
         return list(zip(*columns, strict=True)) if columns else [()] * len(chosen)
 
 
-def _from(column: Any, source: int) -> Any:
+def _from(column: KernelColumn, source: int) -> KernelColumn:
     return replace(column, source=source, not_null=False)
 
 
@@ -403,9 +405,9 @@ def _digest_rows(part: _DigestPart, watch: PartWatch) -> _DigestedPart:
                 _, kept, left = copy.passing(arrays, count)
                 if left:
                     watch.add(left, 0)
-                    made = copy.made(kept, left)
-                    hashes = row_hashes(columns, made, forms, seed, left, style)
-                    digests.add(pieces.numbers([made[place] for place in pieces.key], hashes), hashes)
+                    arrays_made = copy.made(kept, left)
+                    hashes = row_hashes(columns, arrays_made, forms, seed, left, style)
+                    digests.add(pieces.numbers([arrays_made[place] for place in pieces.key], hashes), hashes)
     except Declined as reason:
         return _DigestedPart(declined=str(reason))
     numbers = np.flatnonzero(digests.counts)
@@ -416,8 +418,8 @@ def chosen(local: LocalTable, rows: int) -> Choice | None:
     """What hashes so many rows in parts, which must know the types without the catalog; None: nothing does."""
     if not local.attributes or any(asks_catalog(attribute.type) for attribute in local.attributes):
         return None
-    found = choice.choose_hashes(local.session, rows)
-    return None if found.engine is Engine.LOCAL else found
+    how = choice.choose_hashes(local.session, rows)
+    return None if how.engine is Engine.LOCAL else how
 
 
 def digest_in_parts(
@@ -436,8 +438,8 @@ def digest_in_parts(
     parallelism = run_kernels.parallelism(on_spark=on_spark)
     parts = [
         _DigestPart(replace(copy, rows=tuple(rows)), how)
-        for copy, found in sources
-        for rows in divide(found, parallelism)
+        for copy, rows_of_source in sources
+        for rows in divide(rows_of_source, parallelism)
     ]
     described = spark.described(f"comparison of {local.relation.qualified_name}") if on_spark else nullcontext()
     with described, run_kernels.counting_writes(local.session, lambda rows, _size: count(rows)):

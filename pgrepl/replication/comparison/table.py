@@ -53,10 +53,10 @@ class Compared:
         if not key and set(table.key) <= set(names):
             key = tuple([names.index(name) for name in table.key])
         seed = new_seed()
-        found = TableComparison(local.relation.qualified_name, names, tuple([names[place] for place in key]))
+        comparison = TableComparison(local.relation.qualified_name, names, tuple([names[place] for place in key]))
         unjudged, said = _unjudged(set(operations), others)
-        found.unjudged = said
-        return cls(found, local, key, side_of(table, local, seed), seed, unjudged, 2 * table.estimate)
+        comparison.unjudged = said
+        return cls(comparison, local, key, side_of(table, local, seed), seed, unjudged, 2 * table.estimate)
 
     # --- digests ------------------------------------------------------------------------------------------------------
 
@@ -70,29 +70,29 @@ class Compared:
     ) -> None:
         """Look for differences, up to a limit. `known`: pieces that are left out; `equal` is told of those that are
         equal."""
-        found, pieces, known = self.found, self.side.pieces, frozenset(known)
-        found.pieces, found.known = pieces.count, len(known)
+        comparison, pieces, known = self.found, self.side.pieces, frozenset(known)
+        comparison.pieces, comparison.known = pieces.count, len(known)
         wanted = [number for number in range(pieces.count) if number not in known]
         there, here = Digests(pieces.count), Digests(pieces.count)
-        hashed = self.side.digests(wanted, there, lambda rows: progress.looked(found.name, rows))
+        hashed = self.side.digests(wanted, there, lambda rows: progress.looked(comparison.name, rows))
         with _ahead(self.side, hashed) as complete:
             bounds = pieces.bounds(wanted) if isinstance(pieces, KeyPieces) and known else None
-            self._digest(snapshot, bounds, here, lambda rows: progress.looked(found.name, rows))
+            self._digest(snapshot, bounds, here, lambda rows: progress.looked(comparison.name, rows))
             for number in complete:
                 if (there.counts[number], there.sums[number]) == (here.counts[number], here.sums[number]):
                     equal(number)
         chosen = np.array(wanted, np.int64)
-        found.rows_there, found.rows_here = int(there.counts[chosen].sum()), int(here.counts[chosen].sum())
-        found.differing = [number for number in there.differing(here) if number not in known]
+        comparison.rows_there, comparison.rows_here = int(there.counts[chosen].sum()), int(here.counts[chosen].sum())
+        comparison.differing = [number for number in there.differing(here) if number not in known]
         sizes = np.maximum(there.counts, here.counts)
-        for group in _groups(found.differing, sizes):
+        for group in _groups(comparison.differing, sizes):
             self._look(group, snapshot)
-            if limit is not None and len(found.differences) > limit:
-                found.is_complete = False
-                del found.differences[limit:]
+            if limit is not None and len(comparison.differences) > limit:
+                comparison.is_complete = False
+                del comparison.differences[limit:]
                 return
-        if found.differing and not found.differences and not self.unjudged:
-            raise PgError("XX000", f'hashes of table "{found.name}" differ, and none of its rows does')
+        if comparison.differing and not comparison.differences and not self.unjudged:
+            raise PgError("XX000", f'hashes of table "{comparison.name}" differ, and none of its rows does')
 
     def _digest(
         self, snapshot: int, bounds: tuple[int, Any, Any] | None, digests: Digests, count: Callable[[int], None]
@@ -126,7 +126,7 @@ class Compared:
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def _look(self, wanted: Sequence[int], snapshot: int) -> None:
-        found, pieces = self.found, self.side.pieces
+        comparison, pieces = self.found, self.side.pieces
         rows = LocalRows(self.local)
         bounds = pieces.bounds(wanted) if isinstance(pieces, KeyPieces) else None
         for hashes, portion, numbers in self._here(snapshot, bounds):
@@ -136,8 +136,8 @@ class Compared:
         missing, extra = unmatched(self.side.rows(wanted), rows)
         for difference in paired(self.local, self.key, missing, extra):
             if difference.kind not in self.unjudged:
-                found.counts[difference.kind] += 1
-                found.differences.append(difference)
+                comparison.counts[difference.kind] += 1
+                comparison.differences.append(difference)
 
 
 def _unjudged(operations: set[str], others: bool) -> tuple[frozenset[str], tuple[str, ...]]:
@@ -233,8 +233,8 @@ class LocalRows:
         """The number of rows with each hash."""
         if not self._portions:
             return {}
-        found, counts = np.unique(np.concatenate([hashes for hashes, _ in self._portions]), return_counts=True)
-        return dict(zip(found.tolist(), counts.tolist(), strict=True))
+        distinct, counts = np.unique(np.concatenate([hashes for hashes, _ in self._portions]), return_counts=True)
+        return dict(zip(distinct.tolist(), counts.tolist(), strict=True))
 
     def left(self, counts: dict[int, int]) -> Iterator[Texts]:
         """So many rows with these hashes."""

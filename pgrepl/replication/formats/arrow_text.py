@@ -30,7 +30,7 @@ def text_column(array: pa.Array, typoid: int = 0) -> pa.Array:
         return pa.array(nested_texts(array, typoid, composite_type, _texts), pa.string())
     if isinstance(array, pa.ExtensionArray):
         if array.type.extension_name == _UUID:
-            return pa.array([None if each is None else str(UUID(bytes=each)) for each in array.storage.to_pylist()])
+            return pa.array([None if uuid is None else str(UUID(bytes=uuid)) for uuid in array.storage.to_pylist()])
         array = array.storage
     kind = array.type
     if kinds.is_dictionary(kind):
@@ -43,7 +43,7 @@ def text_column(array: pa.Array, typoid: int = 0) -> pa.Array:
         return array.cast(pa.string())
     if (kinds.is_date(kind) or kinds.is_timestamp(kind)) and _is_usual(array):
         return _times(array)
-    return pa.array([_text(each) for each in _values(array)], pa.string())
+    return pa.array([_text(value) for value in _values(array)], pa.string())
 
 
 def interval_texts(array: pa.Array) -> pa.Array:
@@ -57,7 +57,7 @@ def interval_texts(array: pa.Array) -> pa.Array:
     if kinds.is_struct(kind):
         names = [kind.field(at).name for at in range(kind.num_fields)]
         return pa.StructArray.from_arrays(
-            [interval_texts(each) for each in array.flatten()], names=names, mask=array.is_null()
+            [interval_texts(child) for child in array.flatten()], names=names, mask=array.is_null()
         )
     return array
 
@@ -108,16 +108,16 @@ def _values(array: pa.Array) -> list[Any]:
     """Values that `_text` knows: dates and times as tuples of their kind and their number."""
     kind = array.type
     if kinds.is_date(kind):
-        return [each and ("date", each) for each in _counted(array.cast(pa.date32(), safe=False), pa.int32())]
+        return [day and ("date", day) for day in _counted(array.cast(pa.date32(), safe=False), pa.int32())]
     if kinds.is_timestamp(kind):
         numbers = _counted(array, pa.int64())
         name = "timestamp" if kind.tz is None else "timestamptz"
         scale, rest = _SCALES[kind.unit]
-        return [each and (name, (each[0] * scale, rest)) for each in numbers]
+        return [number and (name, (number[0] * scale, rest)) for number in numbers]
     if kinds.is_time(kind):
         raw = _counted(array, pa.int32() if kinds.is_time32(kind) else pa.int64())
         scale, rest = _SCALES[kind.unit]
-        return [each and ("time", (each[0] * scale, rest)) for each in raw]
+        return [number and ("time", (number[0] * scale, rest)) for number in raw]
     if _is_list(kind):
         return _lists(array)
     if kinds.is_map(kind):
@@ -126,8 +126,8 @@ def _values(array: pa.Array) -> list[Any]:
         offsets = array.offsets.to_pylist()
         valid = array.is_valid().to_pylist()
         first = offsets[0] if offsets else 0
-        return [dict(pairs[offsets[at] - first : offsets[at + 1] - first]) if each else None
-                for at, each in enumerate(valid)]  # fmt: skip
+        return [dict(pairs[offsets[at] - first : offsets[at + 1] - first]) if is_there else None
+                for at, is_there in enumerate(valid)]  # fmt: skip
     if kinds.is_struct(kind):
         return _json_values(array)
     return list(array.to_pylist())
@@ -135,7 +135,7 @@ def _values(array: pa.Array) -> list[Any]:
 
 def _counted(array: pa.Array, kind: pa.DataType) -> list[Any]:
     """Each number as a tuple of one, so that zero is not taken for NULL."""
-    return [None if each is None else (each,) for each in array.view(kind).to_pylist()]
+    return [None if number is None else (number,) for number in array.view(kind).to_pylist()]
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -145,15 +145,15 @@ def _is_list(kind: pa.DataType) -> bool:
 def _lists(array: pa.Array) -> list[Any]:
     child = array.type.value_type
     nested = pa.types.is_struct(child) or pa.types.is_map(child)
-    found: list[Any] = []
+    lists: list[Any] = []
     for number in range(len(array)):
         scalar = array[number]
         if not scalar.is_valid:
-            found.append(None)
+            lists.append(None)
             continue
         items = scalar.values
-        found.append(_json_values(items) if nested else _Items(_items(items)))
-    return found
+        lists.append(_json_values(items) if nested else _Items(_items(items)))
+    return lists
 
 
 class _Items(list[Any]):
@@ -162,7 +162,7 @@ class _Items(list[Any]):
 
 def _items(items: pa.Array) -> list[Any]:
     if _is_list(items.type):
-        return [None if each is None else list(each) for each in _lists(items)]
+        return [None if entries is None else list(entries) for entries in _lists(items)]
     return list(text_column(items).to_pylist())
 
 
@@ -174,9 +174,9 @@ def _json_values(array: pa.Array) -> list[Any]:
     if kinds.is_boolean(kind):
         return list(array.to_pylist())
     if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind):
-        return [None if each is None else Number(each) for each in text_column(array).to_pylist()]
+        return [None if text is None else Number(text) for text in text_column(array).to_pylist()]
     if kinds.is_struct(kind):
-        columns = {kind.field(at).name: _json_values(each) for at, each in enumerate(array.flatten())}
+        columns = {kind.field(at).name: _json_values(child) for at, child in enumerate(array.flatten())}
         valid = array.is_valid().to_pylist()
         return [
             {name: column[at] for name, column in columns.items()} if valid[at] else None for at in range(len(array))

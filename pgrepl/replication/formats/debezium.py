@@ -62,22 +62,22 @@ class Columns:
         """A row without the values that were not sent."""
         if not isinstance(values, dict):
             raise Undecodable("a row is no object")
-        found: dict[str, str | None] = {}
+        row: dict[str, str | None] = {}
         convert, unavailable = self.converters, self._unavailable
         for name, value in values.items():
             kind = type(value)
             if value is None:
-                found[name] = None
+                row[name] = None
             elif (kind is str or kind is list or kind is dict) and unavailable.is_it(value):
                 continue
             elif name in convert:
                 try:
-                    found[name] = convert[name](value)
+                    row[name] = convert[name](value)
                 except Undecodable as problem:
                     raise Undecodable(f'column "{name}": {problem}') from None
             else:
-                found[name] = value if kind is str else value_text(value)
-        return found
+                row[name] = value if kind is str else value_text(value)
+        return row
 
 
 class DebeziumRecords:
@@ -117,18 +117,18 @@ class DebeziumRecords:
             payload, end = raw_json(text, len(text) - len(text.lstrip()))
             if text[end:].strip() == "}":
                 return self._schema[1], _payload_of(payload)
-        found = read_json(line.decode())
-        if found is None:
+        record = read_json(line.decode())
+        if record is None:
             return None, None
-        if not isinstance(found, dict):
+        if not isinstance(record, dict):
             raise Undecodable("it is no JSON object")
-        if "payload" not in found or not ("schema" in found or len(found) == 1):
-            return None, found
-        schema, payload = found.get("schema"), _payload_of(found["payload"])
+        if "payload" not in record or not ("schema" in record or len(record) == 1):
+            return None, record
+        schema, payload = record.get("schema"), _payload_of(record["payload"])
         if schema is not None and not isinstance(schema, dict):
             raise Undecodable("its schema is no object")
         start = line.find(b'"payload":') + len(b'"payload":')
-        if schema is not None and list(found) == ["schema", "payload"] and line.count(b'"payload":') == 1:
+        if schema is not None and list(record) == ["schema", "payload"] and line.count(b'"payload":') == 1:
             self._schema = (line[:start], schema)
             self._by_schema = {}
         return schema, payload
@@ -188,16 +188,16 @@ class DebeziumRecords:
         """`side`: the field of the envelope that the row is in; None: the schema is the row's."""
         fields = schema.get("fields")
         if side is not None and isinstance(fields, list):
-            fields = next((each.get("fields") for each in fields if each.get("field") == side), None)
+            fields = next((field.get("fields") for field in fields if field.get("field") == side), None)
         if not isinstance(fields, list):
             return self.columns(source.schema, source.table)
         types = self.types(source.schema, source.table)
-        found = {}
+        converters = {}
         for field in fields:
             convert = by_schema(field, self.modes, *types.get(field.get("field"), (0, -1)))
             if convert is not None:
-                found[field["field"]] = convert
-        return Columns(found, self.unavailable)
+                converters[field["field"]] = convert
+        return Columns(converters, self.unavailable)
 
     def columns(self, schema: str | None, table: str | None) -> Columns:
         """The conversion of a table's columns, by the types of the declared table."""
@@ -307,11 +307,11 @@ class MaxwellRecords:
 
     def events(self, file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
         begun: str | None = None  # the transaction whose events come now
-        for found in events(file, name, self._event, Undecodable):
-            if isinstance(found, BadRecord):
-                yield found
+        for decoded in events(file, name, self._event, Undecodable):
+            if isinstance(decoded, BadRecord):
+                yield decoded
                 continue
-            event, record = found
+            event, record = decoded
             if begun is not None and event.xid != begun:
                 yield _marker(COMMIT, begun, event)
                 begun = None

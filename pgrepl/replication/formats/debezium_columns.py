@@ -93,13 +93,13 @@ class DebeziumBlocks:
 
     def blocks(self, file: BinaryIO, name: str) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
         first = 1
-        for found in first_then_ahead(self._ahead, _pieces(file, name)):
-            decoded = found if isinstance(found, _Decoded) else self._decoded(found)
-            for each in decoded.events:
-                if isinstance(each, EventBlock):
-                    yield replace(each, file=name, number=each.number + first)
+        for piece in first_then_ahead(self._ahead, _pieces(file, name)):
+            decoded = piece if isinstance(piece, _Decoded) else self._decoded(piece)
+            for event in decoded.events:
+                if isinstance(event, EventBlock):
+                    yield replace(event, file=name, number=event.number + first)
                 else:
-                    yield from self._records.of_line(decoded.block.line(each), RecordPlace(name, first + each))
+                    yield from self._records.of_line(decoded.block.line(event), RecordPlace(name, first + event))
             first += decoded.block.count
 
     def _ahead(self, data: bytes) -> _Decoded | bytes:
@@ -114,9 +114,9 @@ class DebeziumBlocks:
         lines = block.lines_with_text()
         parts: dict[tuple[str | None, str | None], list[_Part]] = {}
         read = np.zeros(block.count, bool)
-        found = self._payloads(block)
-        if found is not None:
-            shown, schema = found
+        payloads = self._payloads(block)
+        if payloads is not None:
+            shown, schema = payloads
             for group in shown.groups(_WANTED):
                 for key, part in self._parts(group, schema):
                     parts.setdefault(key, []).append(part)
@@ -156,7 +156,7 @@ class DebeziumBlocks:
         codes, is_read = _operations(op.text)
         kinds = set(np.unique(codes).tolist())
         split = codes if DELETE in kinds or (INSERT in kinds and ("before",) in group.objects) else np.sign(codes)
-        names = [columns.get(("source", each)) for each in ("schema", "db", "table")]
+        names = [columns.get(("source", field)) for field in ("schema", "db", "table")]
         for rows, words, code in _same(names, split):
             if not code:
                 continue  # an operation that there is not, or that has no row
@@ -250,12 +250,12 @@ def _same(
         codes = codes * len(words[-1])
         codes += known.indices.fill_null(len(words[-1]) - 1).to_numpy(zero_copy_only=False)
     for code in np.unique(codes).tolist():
-        found: list[str | None] = []
+        row_words: list[str | None] = []
         rest = code
-        for each in reversed(words):
-            rest, at = divmod(rest, len(each))
-            found.append(each[at])
-        yield np.flatnonzero(codes == code), found[::-1], rest
+        for column_words in reversed(words):
+            rest, at = divmod(rest, len(column_words))
+            row_words.append(column_words[at])
+        yield np.flatnonzero(codes == code), row_words[::-1], rest
 
 
 def _taken(columns: Mapping[tuple[str, ...], Column], rows: Places, count: int) -> Mapping[tuple[str, ...], Column]:
@@ -267,10 +267,10 @@ def _taken(columns: Mapping[tuple[str, ...], Column], rows: Places, count: int) 
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def _texts(found: Mapping[str, Column], columns: Columns) -> tuple[dict[str, pa.Array], dict[str, Flags]]:
+def _texts(columns_of_row: Mapping[str, Column], columns: Columns) -> tuple[dict[str, pa.Array], dict[str, Flags]]:
     """The texts of a row's columns, and where they were not sent."""
     texts, unsent = {}, {}
-    for name, column in found.items():
+    for name, column in columns_of_row.items():
         values = column.text
         if column.is_string:
             hidden = pc.is_in(values, columns.placeholders())
@@ -287,9 +287,9 @@ def _converted(values: pa.Array, is_string: bool, convert: Convert) -> pa.Array:
     if isinstance(convert, Numbers):
         convert = zoned if is_string else convert.convert
     if is_string and isinstance(convert, NumericColumn):
-        found = _numerics(values, convert)
-        if found is not None:
-            return found
+        texts = _numerics(values, convert)
+        if texts is not None:
+            return texts
     if is_string and isinstance(convert, ScaledDecimal):
         return _decimals(values, convert)
     if not is_string:
@@ -327,7 +327,7 @@ def _one_by_one(values: pa.Array, is_string: bool, convert: Convert) -> pa.Array
     """Each different value once."""
     known = values.dictionary_encode()
     kind: Callable[[str], object] = str if is_string else read_json
-    texts = [None if each is None else convert(kind(each)) for each in known.dictionary.to_pylist()]
+    texts = [None if word is None else convert(kind(word)) for word in known.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(known.indices)
 
 
@@ -358,12 +358,12 @@ def _decimals(values: pa.Array, convert: ScaledDecimal) -> pa.Array:
         size = length // 4 * 3 - padding
         if (bits == 255).any() or (size > 8).any():
             return _one_by_one(values, True, convert)
-        found = np.zeros(len(rows), np.uint64)  # all but the last two letters: of twelve 60 bits
+        leading = np.zeros(len(rows), np.uint64)  # all but the last two letters: of twelve 60 bits
         for at in range(length - 2):
-            found = found << np.uint64(6) | bits[:, at]
+            leading = leading << np.uint64(6) | bits[:, at]
         last = bits[:, -2].astype(np.uint64) << np.uint64(6) | bits[:, -1]
-        one = found << np.uint64(4) | last >> np.uint64(8)
-        whole = np.choose(padding, (found << np.uint64(12) | last, one, found >> np.uint64(4)))
+        one = leading << np.uint64(4) | last >> np.uint64(8)
+        whole = np.choose(padding, (leading << np.uint64(12) | last, one, leading >> np.uint64(4)))
         shift = (64 - 8 * size).astype(np.uint64)
         numbers[rows] = (whole << shift).view(np.int64) >> shift.view(np.int64)
     high = np.where(numbers < 0, -1, 0).astype(np.int64)
@@ -396,12 +396,12 @@ def _events(parts: Mapping[tuple[str | None, str | None], Sequence[_Part]], rows
     order: list[Places] = []
     lsn, at = np.full(len(rows), -1, np.int64), np.full(len(rows), NO_TIME, np.int64)
     snapshot = np.zeros(len(rows), bool)
-    for (schema, table), found in parts.items():
-        within = [each for each in (_within(part, low, high) for part in found) if len(each.rows)]
+    for (schema, table), table_parts in parts.items():
+        within = [cut for cut in (_within(part, low, high) for part in table_parts) if len(cut.rows)]
         if not within:
             continue
-        places = np.concatenate([place_of[each.rows - low] for each in within])
-        borders = np.cumsum([len(each.rows) for each in within])[:-1]
+        places = np.concatenate([place_of[part.rows - low] for part in within])
+        borders = np.cumsum([len(part.rows) for part in within])[:-1]
         for part, here in zip(within, np.split(places, borders), strict=True):
             lsn[here] = -1 if part.lsn is None else part.lsn
             at[here] = NO_TIME if part.at is None else part.at
@@ -445,9 +445,9 @@ def _table(schema: str | None, table: str | None, parts: Sequence[_Part], places
         return side[name] if name in side else pa.nulls(len(part.rows), pa.string())
 
     def side(sides: Sequence[Mapping[str, pa.Array]]) -> dict[str, pa.Array]:
-        names = dict.fromkeys(name for each in sides for name in each)
+        names = dict.fromkeys(name for arrays in sides for name in arrays)
         return {
-            name: sorted_array([column(part, each, name) for part, each in zip(parts, sides, strict=True)])
+            name: sorted_array([column(part, arrays, name) for part, arrays in zip(parts, sides, strict=True)])
             for name in names
         }
 
@@ -458,11 +458,11 @@ def _table(schema: str | None, table: str | None, parts: Sequence[_Part], places
             part.unsent.get(name, np.full(len(part.rows), name not in part.new and bool(part.op[0] != DELETE)))
             for part in parts
         ]
-        if any(each.any() for each in flags):
+        if any(mask.any() for mask in flags):
             unsent[name] = sorted_flags(flags)
     for name in old:
         flags = [np.full(len(part.rows), name not in part.old and part.has_old) for part in parts]
-        if any(each.any() for each in flags):
+        if any(mask.any() for mask in flags):
             unsent_old[name] = sorted_flags(flags)
     op = np.concatenate([part.op for part in parts])[order]
     has_old = sorted_flags([np.full(len(part.rows), part.has_old) for part in parts])

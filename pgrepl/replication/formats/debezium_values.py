@@ -60,7 +60,7 @@ MODES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 def modes_of(options: Mapping[str, str]) -> ValueModes:
     """The modes from a format's options, which have the connector's names with `_` for `.`."""
-    found = {}
+    modes = {}
     for name, (attribute, words) in MODES.items():
         if name in options:
             if options[name] not in words:
@@ -68,10 +68,10 @@ def modes_of(options: Mapping[str, str]) -> ValueModes:
                     "22023", f'invalid value for option "{name}": "{options[name]}"',
                     hint=f"Available values: {', '.join(words)}.",
                 )  # fmt: skip
-            found[attribute] = options[name]
+            modes[attribute] = options[name]
     if "unavailable_value_placeholder" in options:
-        found["placeholder"] = _placeholder(options["unavailable_value_placeholder"])
-    return ValueModes(**found)
+        modes["placeholder"] = _placeholder(options["unavailable_value_placeholder"])
+    return ValueModes(**modes)
 
 
 def _placeholder(text: str) -> str:
@@ -140,7 +140,7 @@ def _array(item: Convert | None) -> Convert | None:
 
     def converted(value: Any) -> Any:
         if isinstance(value, list):
-            return [converted(each) for each in value]
+            return [converted(item) for item in value]
         return None if value is None else convert(value)
 
     def text(value: Any) -> str | None:
@@ -251,10 +251,10 @@ def _base64(text: str) -> bytes | None:
 
 
 def _decoded(value: Any) -> bytes:
-    found = _base64(value) if type(value) is str else None
-    if found is None:
+    data = _base64(value) if type(value) is str else None
+    if data is None:
         raise Undecodable(f"{value_text(value)} is not base64")
-    return found
+    return data
 
 
 @frozen
@@ -331,10 +331,10 @@ def _bits(value: Any, length: int) -> str | None:
     plain = _PLAIN_BITS.match(value) if isinstance(value, str) else None
     if plain is not None:
         return plain[1]
-    found = _decoded(value)
-    if length > 8 * len(found):
-        length = 8 * len(found)
-    bits = format(int.from_bytes(found, "little"), "b") if found else ""
+    data = _decoded(value)
+    if length > 8 * len(data):
+        length = 8 * len(data)
+    bits = format(int.from_bytes(data, "little"), "b") if data else ""
     return bits.rjust(length, "0")
 
 

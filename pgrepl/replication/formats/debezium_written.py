@@ -157,11 +157,11 @@ def _zoned(text: str) -> str:
 
 
 def _offset(text: str) -> str:
-    found = _OFFSET.search(text)
-    if found is None:
+    match = _OFFSET.search(text)
+    if match is None:
         return text
-    shown = f"{found[1]}{found[2] or ':00'}{found[3] or ''}"
-    return text[: found.start()] + ("Z" if shown == "+00:00" else shown)
+    shown = f"{match[1]}{match[2] or ':00'}{match[3] or ''}"
+    return text[: match.start()] + ("Z" if shown == "+00:00" else shown)
 
 
 # --- debezium written -------------------------------------------------------------------------------------------------
@@ -199,12 +199,12 @@ class DebeziumWriter:
         self._last = transaction.finish_lsn
 
     def _row(self, relation: SentRelation, row: Row, places: Sequence[int]) -> Mapping[str, Any]:
-        found = {}
+        fields = {}
         for at in places:
             column, value = relation.columns[at], row[at]
-            found[column.name] = encode(None if value is UNCHANGED else value, column, self._context.style,
+            fields[column.name] = encode(None if value is UNCHANGED else value, column, self._context.style,
                                         is_unchanged=value is UNCHANGED)  # fmt: skip
-        return found
+        return fields
 
     def _line(
         self,
@@ -258,7 +258,7 @@ class DebeziumWriter:
         name = f"{self._context.database}.{relation.schema}.{relation.name}"
         row = [_field(field_type(column.type, column.typmod), column.name, True) for column in relation.columns]
         value = {"type": "struct", "fields": row, "optional": True, "name": f"{name}.Value"}
-        source = [{"type": kind, "optional": optional, "field": each} for each, kind, optional in _SOURCE]
+        source = [{"type": kind, "optional": optional, "field": field} for field, kind, optional in _SOURCE]
         return {
             "type": "struct",
             "fields": [
@@ -287,8 +287,8 @@ class DebeziumWriter:
         }  # fmt: skip
 
     def position(self, line: bytes) -> int | None:
-        found = parsed(line)
-        source = found.get("payload", found).get("source") if isinstance(found.get("payload", found), dict) else None
+        event = parsed(line)
+        source = event.get("payload", event).get("source") if isinstance(event.get("payload", event), dict) else None
         lsn = source.get("lsn") if isinstance(source, dict) else None
         return lsn if isinstance(lsn, int) else None
 

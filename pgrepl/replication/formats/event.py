@@ -134,11 +134,11 @@ class Found(Iterator[Item]):
     """What a file has, in its order. `next()` raises BadRecord for a record that cannot be read, and may be called
     again."""
 
-    def __init__(self, found: Iterator[Item | BadRecord]) -> None:
-        self._found = found
+    def __init__(self, items: Iterator[Item | BadRecord]) -> None:
+        self._items = items
 
     def __next__(self) -> Item:
-        item = next(self._found)
+        item = next(self._items)
         if isinstance(item, BadRecord):
             raise item
         return item
@@ -169,12 +169,12 @@ class Reader(Protocol):
 _KINDS = {batch.INSERT: INSERT, batch.UPDATE: UPDATE, batch.DELETE: DELETE}
 
 
-def one_by_one(found: Iterator[EventBlock | ChangeEvent | BadRecord]) -> Iterator[ChangeEvent | BadRecord]:
-    for each in found:
-        if isinstance(each, EventBlock):
-            yield from events_in(each)
+def one_by_one(items: Iterator[EventBlock | ChangeEvent | BadRecord]) -> Iterator[ChangeEvent | BadRecord]:
+    for item in items:
+        if isinstance(item, EventBlock):
+            yield from events_in(item)
         else:
-            yield each
+            yield item
 
 
 def events_in(block: EventBlock) -> Iterator[ChangeEvent]:
@@ -239,8 +239,8 @@ def first_then_ahead(function: Callable[[Item], Made], items: Iterator[Item]) ->
             while ahead:
                 yield ahead.popleft().result()
         finally:
-            for each in ahead:
-                each.cancel()
+            for future in ahead:
+                future.cancel()
     if problem is not None:
         raise problem
 

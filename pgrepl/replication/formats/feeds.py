@@ -46,13 +46,13 @@ class _Unfit(ValueError):
 def converted(batch: RowBatch, kind: str, types: Mapping[str, tuple[int, int]]) -> RowBatch:
     """The batch of a file of this kind, its lists and blobs in PostgreSQL's text. What is none is left for the type's
     input function, which says so."""
-    made = {}
+    columns = {}
     for name, array in batch.columns.items():
         convert = _of_type(kind, types.get(name, (0, -1))[0])
         if convert is not None:
             texts = [None if text is None else _or_as_it_is(convert, text) for text in array.to_pylist()]
-            made[name] = pa.array(texts, pa.string())
-    return replace(batch, columns={**batch.columns, **made}) if made else batch
+            columns[name] = pa.array(texts, pa.string())
+    return replace(batch, columns={**batch.columns, **columns}) if columns else batch
 
 
 def _of_type(kind: str, typoid: int) -> _Convert | None:
@@ -74,7 +74,7 @@ def _or_as_it_is(convert: _Convert, text: str) -> str:
 
 def blob_text(text: str) -> str:
     """Bytes that are no printable ASCII are `\\x` and two digits; all others stand for themselves."""
-    return "\\x" + _BYTE.sub(lambda found: bytes([int(found[1], 16)]), text.encode()).hex()
+    return "\\x" + _BYTE.sub(lambda match: bytes([int(match[1], 16)]), text.encode()).hex()
 
 
 def _blobs_of_array(text: str) -> str:
@@ -172,11 +172,11 @@ def feed_blocks(
     pairing = _Pairing(feed)
     opened = decompressed(file, name)
     kind = kind_of(opened)
-    for found in row_batches(opened, name, kind, None, csv, declared):
-        if isinstance(found, BadRecord):
-            yield found
+    for batch in row_batches(opened, name, kind, None, csv, declared):
+        if isinstance(batch, BadRecord):
+            yield batch
         else:
-            yield from pairing.events(found if kind == "parquet" else feed.texts(found, kind, declared))
+            yield from pairing.events(batch if kind == "parquet" else feed.texts(batch, kind, declared))
     yield from pairing.end()
 
 
@@ -194,10 +194,10 @@ class _Pairing:
             batch, self._waiting = _joined(self._waiting, batch), None
         kinds, bad = coded(batch, feed.kind, lambda word: _KINDS.get(word, -1))
         versions, more = positions(batch, feed.version)
-        bad = sorted(bad + more, key=lambda each: each.place.number)
+        bad = sorted(bad + more, key=lambda record: record.place.number)
         if bad:
-            for found in without_bad(batch, bad):
-                yield from [found] if isinstance(found, BadRecord) else self.events(found)
+            for part in without_bad(batch, bad):
+                yield from [part] if isinstance(part, BadRecord) else self.events(part)
             return
         yield from self._paired(batch, kinds, versions)
 
@@ -282,7 +282,7 @@ class _Pairing:
         )  # fmt: skip
 
     def _times(self, batch: RowBatch, main: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-        column = next((each for each in self._feed.others if each in batch.columns), None)
+        column = next((name for name in self._feed.others if name in batch.columns), None)
         return None if column is None else commit_times(batch.columns[column].take(main))
 
 

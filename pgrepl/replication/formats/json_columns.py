@@ -116,8 +116,8 @@ class JsonBlock:
         yield from left.groups
         hidden = _without_commas(lines.take(left.rows)) if len(left.rows) else None
         if hidden is not None:  # there were commas in strings
-            found = self._by_commas(hidden, _commas(*_content(hidden)), wanted)
-            yield from [Group(left.rows[each.rows], each.columns, each.objects) for each in found.groups]
+            hidden_groups = self._by_commas(hidden, _commas(*_content(hidden)), wanted)
+            yield from [Group(left.rows[group.rows], group.columns, group.objects) for group in hidden_groups.groups]
 
     def _with_control_characters(self) -> Numbers:
         """The lines with characters that JSON's strings must not have. (A tab between values is rare, too.)"""
@@ -133,8 +133,8 @@ class JsonBlock:
     def _groups_without(self, left_out: Numbers, wanted: Collection[Path]) -> Iterator[Group]:
         kept = np.setdiff1d(np.arange(self.count), left_out)
         shown = [self._original[self._starts[at] : self._starts[at + 1]] for at in kept.tolist()]
-        for each in JsonBlock(b"".join(shown)).groups(wanted) if shown else ():
-            yield Group(kept[each.rows], each.columns, each.objects)
+        for group in JsonBlock(b"".join(shown)).groups(wanted) if shown else ():
+            yield Group(kept[group.rows], group.columns, group.objects)
 
     @staticmethod
     def _by_commas(lines: pa.Array, commas: Numbers, wanted: Collection[Path]) -> _Read:
@@ -247,28 +247,28 @@ def _form_of(line: bytes) -> _Form | None:
     if depth or stack or expects_value:
         return None
     pieces.append(_piece(line[piece:], path, value, piece))
-    paths = [each.path for each in pieces if each.path is not None]
+    paths = [part.path for part in pieces if part.path is not None]
     return _Form(tuple(pieces), frozenset(objects)) if len(set(paths)) == len(paths) else None
 
 
 def _sample_form(line: bytes, wanted: Collection[Path]) -> _Form | None:
     """The form of a line whose strings may have commas in them, in names that nobody asks for."""
     try:
-        form = _form_of(_STRING.sub(lambda found: found[0].replace(b",", _HIDDEN_COMMA), line))
+        form = _form_of(_STRING.sub(lambda match: match[0].replace(b",", _HIDDEN_COMMA), line))
     except UnicodeDecodeError:
         return None
-    if form is None or any(b"\\" in each.before for each in form.pieces):
+    if form is None or any(b"\\" in piece.before for piece in form.pieces):
         return None
     pieces: list[_Piece] = []
-    for each in form.pieces:
-        if not each.commas:
-            pieces.append(each)
-        elif each.path is None or _is_wanted(each.path, wanted):
+    for piece in form.pieces:
+        if not piece.commas:
+            pieces.append(piece)
+        elif piece.path is None or _is_wanted(piece.path, wanted):
             return None
         else:
-            pieces.append(_Piece(each.path, each.before, b""))
-            pieces += [_Piece((), b"", b"")] * (each.commas - 1)
-            pieces.append(_Piece((), b"", each.behind))
+            pieces.append(_Piece(piece.path, piece.before, b""))
+            pieces += [_Piece((), b"", b"")] * (piece.commas - 1)
+            pieces.append(_Piece((), b"", piece.behind))
     return _Form(tuple(pieces), form.objects)
 
 
@@ -291,15 +291,15 @@ def _read_form(lines: pa.Array, rows: Numbers, commas: int, wanted: Collection[P
     form = _sample_form(lines[int(rows[0])].as_py().rstrip(b"\r\n"), wanted)
     if form is None or len(form.pieces) != commas + 1:
         return first, None
-    found = {str(at): each for at, each in enumerate(form.pieces) if each.path and _is_wanted(each.path, wanted)}
-    if not found:
+    asked = {str(at): part for at, part in enumerate(form.pieces) if part.path and _is_wanted(part.path, wanted)}
+    if not asked:
         return first, None
-    table = _cells(lines if len(rows) == len(lines) else lines.take(rows), len(form.pieces), list(found))
+    table = _cells(lines if len(rows) == len(lines) else lines.take(rows), len(form.pieces), list(asked))
     if table is None or table.num_rows != len(rows):
         return first, None
     fits = np.ones(len(rows), bool)
     columns = {}
-    for name, piece in found.items():
+    for name, piece in asked.items():
         assert piece.path is not None
         columns[piece.path] = _column(piece, table.column(name).combine_chunks(), fits)
     if not fits.any():
@@ -336,8 +336,8 @@ def _is_wanted(path: Path, wanted: Collection[Path]) -> bool:
     return path in wanted or (*path[:-1], "*") in wanted
 
 
-def _flags(found: pa.Array) -> npt.NDArray[Any]:
-    flags: npt.NDArray[Any] = found.to_numpy(zero_copy_only=False)
+def _flags(mask: pa.Array) -> npt.NDArray[Any]:
+    flags: npt.NDArray[Any] = mask.to_numpy(zero_copy_only=False)
     return flags
 
 
@@ -414,7 +414,7 @@ def _unescaped(values: pa.Array) -> pa.Array:
         return values
     flags = _flags(pc.match_substring_regex(values, r"[\\\x01-\x03]").fill_null(False))
     escaped = np.flatnonzero(flags)
-    resolved = [_resolved(each) for each in values.take(escaped).to_pylist()]
+    resolved = [_resolved(value) for value in values.take(escaped).to_pylist()]
     return pc.replace_with_mask(values, pa.array(flags), pa.array(resolved, pa.string()))
 
 

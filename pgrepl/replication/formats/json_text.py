@@ -121,9 +121,9 @@ class _Raw(io.RawIOBase):
 
     def readinto(self, into: Buffer) -> int:
         view = memoryview(into).cast("B")
-        found = self._file.read(len(view))
-        view[: len(found)] = found
-        return len(found)
+        data = self._file.read(len(view))
+        view[: len(data)] = data
+        return len(data)
 
     def close(self) -> None:
         self._file.close()
@@ -169,12 +169,12 @@ class JsonProblem(ValueError):
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose keys are different."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise JsonProblem(f"duplicate JSON object key {json.dumps(twice)}")
-    return found
+    return record
 
 
 _DECODER = json.JSONDecoder(
@@ -185,34 +185,34 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 def read_json(text: str) -> Any:
     """The value of a text; ValueError, RecursionError."""
-    found = _DECODER.decode(text)
-    _check(found, text, 0, len(text))
-    return found
+    value = _DECODER.decode(text)
+    _check(value, text, 0, len(text))
+    return value
 
 
 def raw_json(text: str, at: int) -> tuple[Any, int]:
     """The value at an offset of a text, and the offset behind it."""
-    found, end = _DECODER.raw_decode(text, at)
-    _check(found, text, at, end)
-    return found, end
+    value, end = _DECODER.raw_decode(text, at)
+    _check(value, text, at, end)
+    return value, end
 
 
-def _check(found: Any, text: str, start: int, end: int) -> None:
+def _check(checked: Any, text: str, start: int, end: int) -> None:
     """Refuse what is nested too deeply, and half a surrogate pair, which is no character."""
     if text.count("[", start, end) + text.count("{", start, end) > MAX_DEPTH:
-        values = [found]
+        values = [checked]
         for _ in range(MAX_DEPTH):
             values = [
-                each
+                item
                 for value in values
                 if isinstance(value, (list, dict))
-                for each in (value.values() if isinstance(value, dict) else value)
+                for item in (value.values() if isinstance(value, dict) else value)
             ]
         if any(isinstance(value, (list, dict)) for value in values):
             raise RecursionError
     if _SURROGATE.search(text, start, end) is not None:
         try:
-            json.dumps(found, ensure_ascii=False).encode()
+            json.dumps(checked, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise JsonProblem("Unicode low surrogate must follow a high surrogate") from None
 
@@ -224,14 +224,14 @@ def objects(file: BinaryIO, name: str) -> Iterator[tuple[RecordPlace, dict[str, 
             continue
         place = RecordPlace(name, number)
         try:
-            found = read_json(line.decode())
+            value = read_json(line.decode())
         except (ValueError, RecursionError) as problem:
             yield bad_json(problem, place, line)
             continue
-        if found is not None and not isinstance(found, dict):
+        if value is not None and not isinstance(value, dict):
             yield BadRecord(INVALID, "it is no JSON object", place, record=line)
             continue
-        yield place, found, line
+        yield place, value, line
 
 
 def events(
@@ -242,11 +242,11 @@ def events(
 ) -> Iterator[tuple[ChangeEvent, dict[str, Any]] | BadRecord]:
     """The events that `read` makes of the objects, each with its object. `unfit`: what it raises, with the reason,
     where an object is no event."""
-    for found in objects(file, name):
-        if isinstance(found, BadRecord):
-            yield found
+    for json_object in objects(file, name):
+        if isinstance(json_object, BadRecord):
+            yield json_object
             continue
-        place, record, line = found
+        place, record, line = json_object
         try:
             event = None if record is None else read(record, place)
         except unfit as problem:
@@ -302,9 +302,9 @@ def json_text(value: Any) -> str:
     if isinstance(value, str):
         return encode_string(value)
     if isinstance(value, dict):
-        return "{" + ", ".join([f"{encode_string(key)}: {json_text(each)}" for key, each in value.items()]) + "}"
+        return "{" + ", ".join([f"{encode_string(key)}: {json_text(item)}" for key, item in value.items()]) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join([json_text(each) for each in value]) + "]"
+        return "[" + ", ".join([json_text(item) for item in value]) + "]"
     return "null" if value is None else "true" if value else "false"
 
 

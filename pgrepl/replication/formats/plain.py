@@ -67,7 +67,7 @@ class Roles:
 
     def all(self) -> set[str]:
         named = (self.op, self.order, self.xid, self.schema, self.table, self.at)
-        return {each for each in named if each is not None}
+        return {role for role in named if role is not None}
 
 
 def roles_of(options: Mapping[str, str]) -> Roles:
@@ -89,12 +89,12 @@ def plain_blocks(
 ) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
     """`op`: the column of operations that batches may have or not, in place of the one that the roles name."""
     declared = (types and types(None, None)) or {}
-    for found in row_batches(file, name, kind, roles.before, csv, declared):
-        if isinstance(found, BadRecord):
-            yield found
+    for batch in row_batches(file, name, kind, roles.before, csv, declared):
+        if isinstance(batch, BadRecord):
+            yield batch
         else:
-            known = roles if op is None else replace(roles, op=op if op in found.columns else None)
-            yield from events_of(found, known)
+            known = roles if op is None else replace(roles, op=op if op in batch.columns else None)
+            yield from events_of(batch, known)
 
 
 def events_of(batch: RowBatch, roles: Roles) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
@@ -111,10 +111,10 @@ def events_of(batch: RowBatch, roles: Roles) -> Iterator[EventBlock | ChangeEven
     if not bad:
         yield from _with_truncations(batch, op, lsn, roles)
         return
-    bad.sort(key=lambda each: each.place.number)
-    first = {each.place.number: each for each in reversed(bad)}  # one error for each row
-    for found in without_bad(batch, list(first.values())[::-1]):
-        yield from [found] if isinstance(found, BadRecord) else events_of(found, roles)
+    bad.sort(key=lambda record: record.place.number)
+    first = {record.place.number: record for record in reversed(bad)}  # one error for each row
+    for part in without_bad(batch, list(first.values())[::-1]):
+        yield from [part] if isinstance(part, BadRecord) else events_of(part, roles)
 
 
 def _with_truncations(
@@ -146,12 +146,12 @@ def coded(batch: RowBatch, column: str, code: Callable[[str], int]) -> tuple[npt
     known = batch.columns[column].dictionary_encode()
     words = known.dictionary.to_pylist()
     codes = np.array([code(word or "") for word in words] + [-1], np.int64)
-    found = codes[known.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)]
+    row_codes = codes[known.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)]
     bad = [
         _bad(batch, at, f'unrecognized operation in column "{column}"', batch.columns[column][at].as_py())
-        for at in np.flatnonzero(found < 0).tolist()
+        for at in np.flatnonzero(row_codes < 0).tolist()
     ]
-    return found, bad
+    return row_codes, bad
 
 
 def _bad(batch: RowBatch, at: int, reason: str, text: str | None) -> BadRecord:
@@ -168,14 +168,14 @@ def positions(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.int64], list
             return numbers, []
     except pa.ArrowInvalid:
         pass
-    found, bad = [], []
+    values, bad = [], []
     for at, text in enumerate(texts.to_pylist()):
         try:
-            found.append(position(text))
+            values.append(position(text))
         except (PgError, ValueError):
-            found.append(-1)
+            values.append(-1)
             bad.append(_bad(batch, at, f'column "{column}" is no whole number, LSN or timestamp', text))
-    return np.array(found, np.int64), bad
+    return np.array(values, np.int64), bad
 
 
 def position(text: str | None) -> int:
@@ -195,14 +195,14 @@ def position(text: str | None) -> int:
 def commit_times(texts: pa.Array) -> npt.NDArray[np.int64]:
     """Timestamps in microseconds since 1970; what is none is not known."""
     known = texts.dictionary_encode()
-    found = []
+    unix_times = []
     for text in [*known.dictionary.to_pylist(), None]:
         try:
-            found.append(NO_TIME if text is None else unix_time(text))
+            unix_times.append(NO_TIME if text is None else unix_time(text))
         except PgError:
-            found.append(NO_TIME)
+            unix_times.append(NO_TIME)
     indices = known.indices.fill_null(len(known.dictionary)).to_numpy(zero_copy_only=False)
-    times: npt.NDArray[np.int64] = np.array(found, np.int64)[indices]
+    times: npt.NDArray[np.int64] = np.array(unix_times, np.int64)[indices]
     return times
 
 
@@ -224,8 +224,8 @@ def _tables(batch: RowBatch, op: npt.NDArray[np.uint8], roles: Roles) -> Iterato
     places: dict[tuple[str | None, str | None], list[int]] = {}
     for at, names in enumerate(zip(schemas, tables, strict=True)):
         places.setdefault(names, []).append(at)
-    for (schema, table), found in places.items():
-        yield table_events(batch, op, roles, schema, table, np.array(found))
+    for (schema, table), table_places in places.items():
+        yield table_events(batch, op, roles, schema, table, np.array(table_places))
 
 
 def table_events(
@@ -299,7 +299,7 @@ def dms_blocks(
         yield from plain_blocks("parquet", roles, csv, types, opened, name, op=op)
         return
     declared = (types and types(None, None)) or {}
-    first_line = [each.strip(b'"').decode(errors="replace") for each in _first_line(start, csv.delimiter)]
+    first_line = [name.strip(b'"').decode(errors="replace") for name in _first_line(start, csv.delimiter)]
     has_header = first_line[0] == op or (names is None and _is_header(first_line, declared))
     if not has_header and names is None:
         if not declared:
@@ -340,8 +340,8 @@ class JsonLinesRecords:
         self._types = types
 
     def events(self, file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
-        for found in events(file, name, self._event, (ValueError, PgError)):
-            yield found if isinstance(found, BadRecord) else found[0]
+        for decoded in events(file, name, self._event, (ValueError, PgError)):
+            yield decoded if isinstance(decoded, BadRecord) else decoded[0]
 
     def _event(self, record: dict[str, Any], place: RecordPlace) -> ChangeEvent:
         if not is_own(record):

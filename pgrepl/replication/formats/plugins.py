@@ -75,7 +75,7 @@ def test_decoding_events(file: BinaryIO, name: str) -> Iterator[ChangeEvent | Ba
         place = RecordPlace(name, number)
         while True:
             try:
-                found = list(_events(record.rstrip(b"\r\n").decode(), xid, place))
+                decoded = list(_events(record.rstrip(b"\r\n").decode(), xid, place))
             except _Cut:
                 more = b"".join(_rest(file, name, number, is_message=b"message: " in record[:80]))
                 if more and len(record) + len(more) <= MAX_RECORD:
@@ -88,9 +88,9 @@ def test_decoding_events(file: BinaryIO, name: str) -> Iterator[ChangeEvent | Ba
             except UnicodeDecodeError as problem:
                 yield BadRecord("22021", json_problem(problem), place, record=record)
             else:
-                for event in found:
+                for event in decoded:
                     xid = event.xid if event.kind == BEGIN else None if event.kind == COMMIT else xid
-                yield from found
+                yield from decoded
             break
 
 
@@ -139,10 +139,10 @@ def _unsupported(place: RecordPlace, what: str, hint: str) -> PgError:
 
 
 def _skip_message(text: str) -> None:
-    found = _MESSAGE.match(text)
-    if found is None:
+    match = _MESSAGE.match(text)
+    if match is None:
         raise Unfit("it is no line of test_decoding")
-    if len(text[found.end() :].encode()) < int(found[1]) and found[0].endswith("content:"):
+    if len(text[match.end() :].encode()) < int(match[1]) and match[0].endswith("content:"):
         raise _Cut
 
 
@@ -152,7 +152,7 @@ def _of_table(text: str, xid: str | None, lsn: int | None, place: RecordPlace) -
         if text.count('"') % 2:
             raise _Cut  # a name has a line feed in it
         raise Unfit("it is no line of test_decoding")
-    names = [(_unquoted(found[1]), _unquoted(found[2])) for found in _NAME.finditer(head[1])]
+    names = [(_unquoted(match[1]), _unquoted(match[2])) for match in _NAME.finditer(head[1])]
     kind = _KINDS_BY_WORD.get(head[2])
     if kind is None:
         raise Unfit(f"unrecognized operation {head[2]}")
@@ -232,8 +232,8 @@ def pgoutput_events(file: BinaryIO, name: str) -> Iterator[ChangeEvent]:
             if kind in _KINDS_BY_TYPE:
                 yield _change(message, relations, xid, at, place)
             elif kind == RELATION_TYPE:
-                found = read_relation(message, lambda *_: True)
-                relations[found.relid] = found
+                described = read_relation(message, lambda *_: True)
+                relations[described.relid] = described
             elif kind == BEGIN_TYPE:
                 lsn, when, begun = pgoutput.BEGIN.unpack(message)
                 xid, at = str(begun), _unix(when)

@@ -88,7 +88,7 @@ def reader(name: str, options: Mapping[str, str] | None = None, types: ColumnTyp
     given = dict(options or {})
     if name not in OPTIONS:
         raise PgError("22023", f'unrecognized format "{name}"', hint=f"Available formats: {', '.join(FORMATS)}.")
-    unknown = next((each for each in given if each not in OPTIONS[name]), None)
+    unknown = next((option for option in given if option not in OPTIONS[name]), None)
     if unknown is not None:
         listed = ", ".join(OPTIONS[name])
         hint = f"Valid options are: {listed}." if listed else "It has no options."
@@ -116,8 +116,8 @@ def _is_object(start: bytes) -> bool:
 
 
 def _wal2json(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
-    made = Wal2jsonRecords(types)
-    return _Reader(made.events, None, made.lines, made.has_lines)
+    records = Wal2jsonRecords(types)
+    return _Reader(records.events, None, records.lines, records.has_lines)
 
 
 def _maxwell(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
@@ -125,8 +125,8 @@ def _maxwell(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> R
     return _Reader(events, None, events, _is_object)
 
 
-def _by_columns(found: Callable[[BinaryIO, str], _FoundBlocks]) -> _Reader:
-    return _Reader(lambda file, name: one_by_one(found(file, name)), found)
+def _by_columns(blocks: Callable[[BinaryIO, str], _FoundBlocks]) -> _Reader:
+    return _Reader(lambda file, name: one_by_one(blocks(file, name)), blocks)
 
 
 def _plain(kind: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
@@ -134,8 +134,8 @@ def _plain(kind: str, options: Mapping[str, str], types: ColumnTypes | None) -> 
         events = JsonLinesRecords(types).events
         return _Reader(events, None, events, _is_object)
     blocks = partial(plain_blocks, kind, roles_of(options), csv_options(options), types)
-    found = _by_columns(blocks)
-    return replace(found, lines=blocks, has_lines=_is_object) if kind == "jsonl" else found
+    plain_reader = _by_columns(blocks)
+    return replace(plain_reader, lines=blocks, has_lines=_is_object) if kind == "jsonl" else plain_reader
 
 
 def _dms(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:

@@ -134,7 +134,7 @@ def _old_columns(
     """Old rows that are structs, and which rows have one."""
     names = [nested.type.field(at).name for at in range(nested.type.num_fields)]
     fields = zip(names, nested.flatten(), strict=True)
-    old = {label: text_column(each, types.get(label, _UNKNOWN)[0]) for label, each in fields}
+    old = {label: text_column(field, types.get(label, _UNKNOWN)[0]) for label, field in fields}
     return old, nested.is_valid().to_numpy(zero_copy_only=False)
 
 
@@ -144,20 +144,20 @@ def _with_old(
     columns: dict[str, pa.Array],
     unsent: dict[str, npt.NDArray[np.bool_]],
     before: str | None,
-    found: tuple[dict[str, pa.Array], npt.NDArray[np.bool_]] | None = None,
+    old_rows: tuple[dict[str, pa.Array], npt.NDArray[np.bool_]] | None = None,
 ) -> Iterator[RowBatch | BadRecord]:
     """The batch, its old rows taken from where `before` says, if they are not found yet."""
     nobody = np.zeros(len(number), bool)
     if before is None:
         yield RowBatch(name, number, columns, unsent, {}, nobody)
-    elif found is not None:
-        yield RowBatch(name, number, columns, unsent, *found)
+    elif old_rows is not None:
+        yield RowBatch(name, number, columns, unsent, *old_rows)
     elif before.endswith("*"):
         prefix = before[:-1]
         old = {label[len(prefix) :]: columns.pop(label) for label in list(columns) if label.startswith(prefix)}
         has_old = nobody
-        for each in old.values():
-            has_old = has_old | pc.is_valid(each).to_numpy(zero_copy_only=False)
+        for values in old.values():
+            has_old = has_old | pc.is_valid(values).to_numpy(zero_copy_only=False)
         yield RowBatch(name, number, columns, unsent, old, has_old)
     else:
         yield from _parsed_old(name, number, columns, unsent, before)
@@ -176,22 +176,22 @@ def _parsed_old(
     rows: list[dict[str, Any] | None] = []
     bad: list[BadRecord] = []
     for at, text in enumerate(columns.pop(before).to_pylist()):
-        found = None
+        old_row = None
         if text:
             try:
-                found = read_json(text)
+                old_row = read_json(text)
             except (ValueError, RecursionError) as problem:
                 bad.append(
                     BadRecord(
                         INVALID, f'column "{before}": {json_problem(problem)}', RecordPlace(name, int(number[at]))
                     )
                 )
-            if found is not None and not isinstance(found, dict):
+            if old_row is not None and not isinstance(old_row, dict):
                 bad.append(
                     BadRecord(INVALID, f'column "{before}" is no JSON object', RecordPlace(name, int(number[at])))
                 )
-                found = None
-        rows.append(found)
+                old_row = None
+        rows.append(old_row)
     old, _ = _columns_of([row or {} for row in rows], {})
     has_old = np.array([row is not None for row in rows], bool)
     yield from without_bad(RowBatch(name, number, columns, unsent, old, has_old), bad)
@@ -217,29 +217,29 @@ def with_columns(batch: RowBatch, names: Sequence[str]) -> RowBatch:
 def without_bad(batch: RowBatch, bad: Sequence[BadRecord]) -> Iterator[RowBatch | BadRecord]:
     """The rows before, between and behind bad ones, in order."""
     start = 0
-    for each in bad:
-        at = int(batch.number.searchsorted(each.place.number))
+    for record in bad:
+        at = int(batch.number.searchsorted(record.place.number))
         if at > start:
             yield part_of(batch, start, at)
-        yield each
-        start = at + (at < batch.count and batch.number[at] == each.place.number)
+        yield record
+        start = at + (at < batch.count and batch.number[at] == record.place.number)
     if start < batch.count:
         yield part_of(batch, start, batch.count) if start else batch
 
 
 def part_of(batch: RowBatch, start: int, end: int) -> RowBatch:
-    return _picked(batch, lambda each: each[start:end])
+    return _picked(batch, lambda values: values[start:end])
 
 
 def taken(batch: RowBatch, places: npt.NDArray[np.int64]) -> RowBatch:
     """Some rows of a batch, in the given order."""
-    return _picked(batch, lambda each: each.take(places))
+    return _picked(batch, lambda values: values.take(places))
 
 
 def _picked(batch: RowBatch, pick: Callable[[Any], Any]) -> RowBatch:
     """`pick`: takes some values of an array, be it numpy's or Arrow's."""
     columns, unsent, old = [
-        {name: pick(each) for name, each in those.items()} for those in (batch.columns, batch.unsent, batch.old)
+        {name: pick(values) for name, values in those.items()} for those in (batch.columns, batch.unsent, batch.old)
     ]
     return RowBatch(batch.file, pick(batch.number), columns, unsent, old, pick(batch.has_old), batch.is_json)
 
@@ -251,37 +251,37 @@ def _json_lines(
     file: BinaryIO, name: str, before: str | None, types: Mapping[str, tuple[int, int]]
 ) -> Iterator[RowBatch | BadRecord]:
     numbers: list[int] = []
-    found: list[dict[str, Any]] = []
-    for each in objects(file, name):
-        if isinstance(each, BadRecord):
-            if found:
-                yield from json_batch(name, numbers, found, before, types)
-                numbers, found = [], []
-            yield each
-        elif each[1] is not None:
-            numbers.append(each[0].number)
-            found.append(each[1])
-            if len(found) == _ROWS:
-                yield from json_batch(name, numbers, found, before, types)
-                numbers, found = [], []
-    if found:
-        yield from json_batch(name, numbers, found, before, types)
+    records: list[dict[str, Any]] = []
+    for json_object in objects(file, name):
+        if isinstance(json_object, BadRecord):
+            if records:
+                yield from json_batch(name, numbers, records, before, types)
+                numbers, records = [], []
+            yield json_object
+        elif json_object[1] is not None:
+            numbers.append(json_object[0].number)
+            records.append(json_object[1])
+            if len(records) == _ROWS:
+                yield from json_batch(name, numbers, records, before, types)
+                numbers, records = [], []
+    if records:
+        yield from json_batch(name, numbers, records, before, types)
 
 
 def json_batch(
-    name: str, numbers: list[int], found: list[dict[str, Any]], before: str | None, types: Mapping[str, tuple[int, int]]
+    name: str, numbers: list[int], rows: list[dict[str, Any]], before: str | None, types: Mapping[str, tuple[int, int]]
 ) -> Iterator[RowBatch | BadRecord]:
     number = np.array(numbers, np.int64)
     olds: list[dict[str, Any]] = []
     bad = []
     if before is not None and not before.endswith("*"):
-        for at, row in enumerate(found):
+        for at, row in enumerate(rows):
             old = row.pop(before, None)
             if old is not None and not isinstance(old, dict):
                 bad.append(BadRecord(INVALID, f'"{before}" is no object', RecordPlace(name, numbers[at])))
                 old = None
             olds.append(old)
-    columns, unsent = _columns_of(found, types)
+    columns, unsent = _columns_of(rows, types)
     if not olds:
         for found_batch in _with_old(name, number, columns, unsent, before):
             yield replace(found_batch, is_json=True) if isinstance(found_batch, RowBatch) else found_batch
@@ -348,7 +348,7 @@ def _csv(file: BinaryIO, name: str, before: str | None, options: CsvOptions) -> 
     except pa.ArrowInvalid as problem:
         raise PgError("22P04", f'could not read CSV file "{name}": {problem}') from None
     if problems:
-        yield from [_wrong_row(name, each) for each in problems]
+        yield from [_wrong_row(name, problem) for problem in problems]
 
 
 class _Watched:
@@ -390,7 +390,7 @@ def _header(file: BinaryIO, name: str, options: CsvOptions) -> list[str]:
     form: dict[str, Any] = {"delimiter": options.delimiter}
     form |= {"quotechar": options.quote} if options.quote else {"quoting": csv.QUOTE_NONE}
     names = next(iter(csv.reader(io.StringIO(text), **form)), [])
-    twice = next((each for at, each in enumerate(names) if each in names[:at]), None)
+    twice = next((label for at, label in enumerate(names) if label in names[:at]), None)
     if twice is not None:
         raise PgError("42701", f'column "{twice}" specified more than once in file "{name}"')
     return names
@@ -415,9 +415,9 @@ def _csv_batch(
     is not whole."""
     total = batch.num_rows + len(wrong)
     places = np.arange(first, first + total, dtype=np.int64)
-    bad_numbers = [each[0] for each in wrong]
+    bad_numbers = [problem[0] for problem in wrong]
     number = places[~np.isin(places, bad_numbers)][: batch.num_rows]
-    bad = [_wrong_row(name, each) for each in wrong]
+    bad = [_wrong_row(name, problem) for problem in wrong]
     if cut:
         bad.append(BadRecord("22P04", "unterminated CSV quoted field", RecordPlace(name, int(number[-1]))))
     columns = {}
@@ -427,13 +427,13 @@ def _csv_batch(
         except pa.ArrowInvalid:
             columns[label], more = _valid_texts(name, label, array, number)
             bad += more
-    bad.sort(key=lambda each: each.place.number)
-    for found in _with_old(name, number, columns, {}, before):
-        if isinstance(found, RowBatch) and bad:
-            yield from without_bad(found, bad)
+    bad.sort(key=lambda record: record.place.number)
+    for part in _with_old(name, number, columns, {}, before):
+        if isinstance(part, RowBatch) and bad:
+            yield from without_bad(part, bad)
             bad = []
         else:
-            yield found
+            yield part
 
 
 def _valid_texts(

@@ -202,9 +202,9 @@ class ParquetSink:
         locked(self._lock, self.name)
         parts, behind = [], []
         for folder in sorted(self._folder.glob("*/")):
-            found = [path for path in sorted(folder.iterdir()) if _FILE.match(path.name)]
-            whole = [path for path in found if not path.name.endswith(_PART)]
-            parts += [path for path in found if path.name.endswith(_PART)]
+            paths = [path for path in sorted(folder.iterdir()) if _FILE.match(path.name)]
+            whole = [path for path in paths if not path.name.endswith(_PART)]
+            parts += [path for path in paths if path.name.endswith(_PART)]
             behind += [path for path in whole if _first_lsn(path) >= start]
             self._check_before([path for path in whole if _first_lsn(path) < start][-1:], start, is_new=is_new)
         for path in behind:
@@ -235,11 +235,11 @@ class ParquetSink:
 
     def _file(self, relation: SentRelation, transaction: WireTransaction) -> _TableFile:
         if relation not in self._open:
-            for other in [each for each in self._open if each.relid == relation.relid]:
+            for other in [opened for opened in self._open if opened.relid == relation.relid]:
                 self._closed.append(self._open.pop(other))
             folder = self._folder / quote(f"{relation.schema}.{relation.name}", safe="")
             folder.mkdir(parents=True, exist_ok=True)
-            number = sum(each.path.parent == folder for each in self._closed)
+            number = sum(closed.path.parent == folder for closed in self._closed)
             path = folder / f"{transaction.finish_lsn:016X}-{number}.parquet"
             self._open[relation] = _TableFile(relation, path, self._owner)
         return self._open[relation]
@@ -282,14 +282,14 @@ def _last_lsn(path: Path) -> int:
     footer = _footer(path)
     place = footer.schema.names.index(LSN)
     groups = [footer.row_group(number).column(place).statistics for number in range(footer.num_row_groups)]
-    return max([int(each.max) for each in groups if each is not None and each.has_min_max], default=0)
+    return max([int(group.max) for group in groups if group is not None and group.has_min_max], default=0)
 
 
 def _owner_of(path: Path) -> SinkOwner | None:
     return SinkOwner.read((_footer(path).metadata or {}).get(_OWNER, b""))
 
 
-def _footer(path: Path) -> Any:
+def _footer(path: Path) -> pq.FileMetaData:
     try:
         return pq.read_metadata(path)
     except (pa.ArrowException, OSError) as problem:

@@ -65,9 +65,9 @@ Row = Mapping[str, "str | None"]
 class InvalidText(Unfit):
     """A value with bytes that are not UTF-8, which has been read."""
 
-    def __init__(self, reason: str, found: Any) -> None:
+    def __init__(self, reason: str, value: Any) -> None:
         super().__init__(reason)
-        self.found = found
+        self.value = value
 
 
 _MIXED = "it is of format version 2, and what stands before it is not"
@@ -77,10 +77,10 @@ def _names(text: str) -> Iterator[str]:
     """The names in the objects that begin lines, in their order and as far as they can be read."""
     for begin in _OBJECT.finditer(text):
         at = begin.end()
-        while (found := _NAME.match(text, at)) is not None:
-            yield found[1]
+        while (match := _NAME.match(text, at)) is not None:
+            yield match[1]
             try:
-                _, at = raw_json(text, found.end())
+                _, at = raw_json(text, match.end())
             except (ValueError, RecursionError):
                 break
 
@@ -88,10 +88,10 @@ def _names(text: str) -> Iterator[str]:
 def _is_message(line: bytes) -> bool:
     """Whether a line of version 2, which is JSON but for its bytes, is of pg_logical_emit_message()."""
     try:
-        found, _ = raw_json(line.decode("utf-8", "surrogateescape").strip(), 0)
+        message, _ = raw_json(line.decode("utf-8", "surrogateescape").strip(), 0)
     except (ValueError, RecursionError):
         return False
-    return isinstance(found, dict) and found.get("action") == "M"
+    return isinstance(message, dict) and message.get("action") == "M"
 
 
 class Wal2jsonRecords:
@@ -115,11 +115,11 @@ class Wal2jsonRecords:
 
     def lines(self, file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
         """The events of lines of version 2."""
-        for found in events(file, name, self._event, Unfit):
-            if not isinstance(found, BadRecord):
-                yield found[0]
-            elif not (found.sqlstate == INVALID_BYTES and _is_message(found.record or b"")):  # it may have any bytes
-                yield found
+        for item in events(file, name, self._event, Unfit):
+            if not isinstance(item, BadRecord):
+                yield item[0]
+            elif not (item.sqlstate == INVALID_BYTES and _is_message(item.record or b"")):  # it may have any bytes
+                yield item
 
     def _event(self, record: dict[str, Any], place: RecordPlace) -> ChangeEvent | None:
         if "action" not in record:
@@ -189,15 +189,15 @@ class Wal2jsonRecords:
                 stream.next_char()
             place = stream.place()
             try:
-                found = stream.value()
+                change = stream.value()
             except InvalidText as problem:
-                if not (isinstance(problem.found, dict) and problem.found.get("kind") == "message"):
+                if not (isinstance(problem.value, dict) and problem.value.get("kind") == "message"):
                     yield BadRecord(INVALID_BYTES, str(problem), place)
                 continue
             try:
-                event = self._change(found, xid, at, place)
+                event = self._change(change, xid, at, place)
             except Unfit as problem:
-                yield BadRecord(INVALID, str(problem), place, record=json.dumps(found).encode())
+                yield BadRecord(INVALID, str(problem), place, record=json.dumps(change).encode())
                 continue
             if event is not None:
                 yield event
@@ -225,10 +225,10 @@ def _about(record: Mapping[str, Any], lsn_name: str) -> tuple[str | None, int | 
     """XID, LSN and commit time."""
     xid, lsn = record.get("xid"), record.get(lsn_name)
     try:
-        found = parse_lsn(lsn) if isinstance(lsn, str) else None
+        position = parse_lsn(lsn) if isinstance(lsn, str) else None
     except PgError as problem:
         raise Unfit(problem.message) from None
-    return value_text(xid), found, told_time(record.get("timestamp"))
+    return value_text(xid), position, told_time(record.get("timestamp"))
 
 
 def _table(record: Mapping[str, Any]) -> str:
@@ -239,11 +239,11 @@ def _table(record: Mapping[str, Any]) -> str:
 
 
 def _columns(record: Mapping[str, Any], name: str, types: Mapping[str, tuple[int, int]]) -> Row:
-    found = record.get(name)
-    if not isinstance(found, list):
+    listed = record.get(name)
+    if not isinstance(listed, list):
         raise Unfit(f'it has no "{name}"')
     row: dict[str, str | None] = {}
-    for column in found:
+    for column in listed:
         if not isinstance(column, dict) or not isinstance(column.get("name"), str) or "value" not in column:
             raise Unfit(f'an item of "{name}" has no "name" or no "value"')
         label = column["name"]
@@ -309,7 +309,7 @@ class _JsonStream:
             raise Unfit("the file ends within the record")
         while True:
             try:
-                found, end = raw_json(self._text, self._at)
+                value, end = raw_json(self._text, self._at)
             except json.JSONDecodeError as problem:
                 if not (self._is_cut(problem) and self._fill()):
                     raise
@@ -320,8 +320,8 @@ class _JsonStream:
             self._line += self._text.count("\n", start, end)
             wrong = None if self._is_utf8 else invalid_utf8(self._text[start:end])
             if wrong is not None:
-                raise InvalidText(wrong.message, found)
-            return found
+                raise InvalidText(wrong.message, value)
+            return value
 
     def skip_line(self) -> None:
         """Go to the next line that begins an object: behind a record that cannot be read."""
@@ -396,13 +396,13 @@ class Wal2jsonWriter(LineWriter):
         return line
 
     def _columns(self, message: Message, row: SentRow, places: Sequence[int]) -> list[dict[str, Any]]:
-        found = []
+        columns = []
         for at in places:
             column, value = message.relation.columns[at], row[at]
             if value is not UNCHANGED:
                 kind = format_type(column.sent_as, column.typmod)
-                found.append({"name": column.name, "type": kind, "value": self._value(value, column.type)})
-        return found
+                columns.append({"name": column.name, "type": kind, "value": self._value(value, column.type)})
+        return columns
 
     def _value(self, value: Any, typoid: int) -> Any:
         if value is None:

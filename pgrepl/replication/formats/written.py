@@ -91,17 +91,17 @@ def compact(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, list):
-        return "[" + ",".join([compact(each) for each in value]) + "]"
-    return "{" + ",".join([f"{encode_string(name)}:{compact(each)}" for name, each in value.items()]) + "}"
+        return "[" + ",".join([compact(item) for item in value]) + "]"
+    return "{" + ",".join([f"{encode_string(name)}:{compact(item)}" for name, item in value.items()]) + "}"
 
 
 def parsed(line: bytes) -> Mapping[str, Any]:
     """A line as an object; empty if it is none."""
     try:
-        found = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
 # --- sink owner -------------------------------------------------------------------------------------------------------

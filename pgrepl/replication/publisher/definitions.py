@@ -29,6 +29,7 @@ class ToldColumn:
     generated: str  # s: STORED, v: VIRTUAL
     default: str | None  # or the expression of a generated column
     missing: str | None  # the value of rows that are older than the column
+    not_null: str | None = None  # the name of the constraint; earlier releases do not tell it
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ class ToldTable:
 
     def published_columns(self, publications: Sequence[str]) -> list[ToldColumn]:
         """The columns that these publications publish."""
-        listed = {name for each in publications for name in self.published.get(each, ())}
-        return [each for each in self.columns if each.name in listed]
+        listed = {name for publication in publications for name in self.published.get(publication, ())}
+        return [column for column in self.columns if column.name in listed]
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,8 @@ class Told:
     dropped: tuple[int, ...] = ()
 
     def content(self) -> bytes:
-        listed = {"tables": [asdict(each) for each in self.tables], "enums": [asdict(each) for each in self.enums]}
-        return json.dumps({**listed, "dropped": self.dropped}).encode()
+        tables, enums = [asdict(each) for each in self.tables], [asdict(each) for each in self.enums]
+        return json.dumps({"tables": tables, "enums": enums, "dropped": self.dropped}).encode()
 
 
 @frozen
@@ -84,20 +85,20 @@ class PresentTables:
 
 def told(emitted: Iterable[Emitted]) -> list[tuple[int, Told]]:
     """What these messages tell, each with the number of changes before it."""
-    found = [e for e in emitted if e.message.transactional and e.message.prefix == PREFIX and e.message.content]
-    return [(each.after, _read(json.loads(each.message.content))) for each in found]
+    telling = [e for e in emitted if e.message.transactional and e.message.prefix == PREFIX and e.message.content]
+    return [(each.after, _read(json.loads(each.message.content))) for each in telling]
 
 
 def _read(content: Mapping[str, Any]) -> Told:
     return Told(
-        tuple([table(each) for each in content.get("tables") or ()]),
-        tuple([_made(ToldEnum, each) for each in content.get("enums") or ()]),
+        tuple([table(told_table) for told_table in content.get("tables") or ()]),
+        tuple([_made(ToldEnum, told_enum) for told_enum in content.get("enums") or ()]),
         tuple(content.get("dropped") or ()),
     )
 
 
 def table(content: Mapping[str, Any]) -> ToldTable:
-    columns = [_made(ToldColumn, each) for each in content["columns"] or ()]
+    columns = [_made(ToldColumn, column) for column in content["columns"] or ()]
     return _made(ToldTable, {**content, "columns": columns, "published": content["published"] or {}})
 
 
@@ -106,4 +107,4 @@ T = TypeVar("T", ToldTable, ToldColumn, ToldEnum)
 
 def _made(cls: type[T], content: Mapping[str, Any]) -> T:
     """What a later release tells besides is left out."""
-    return cls(**{name: content[name] for name in cls.__dataclass_fields__})
+    return cls(**{name: content[name] for name in cls.__dataclass_fields__ if name in content})

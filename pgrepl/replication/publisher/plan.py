@@ -10,8 +10,9 @@ ExtractReplicaIdentity:
 * column lists must be the same in all of them.
 
 A change is sent if its operation is published. Row filters may turn an UPDATE into an INSERT or a DELETE, or filter
-any change out; SENT says which, for single rows and for whole columns alike. A subscriber that copies a table by ranges
-of its key turns an UPDATE that moves a row between ranges into one of them, too (subscriber/copying/ranges.py).
+any change out: _RULES say which, for single rows (TableMessages.message) and for whole columns (sent_of) alike. An
+UPDATE that moves a row to another partition is a DELETE and an INSERT before, as in PostgreSQL; one that moves it
+between ranges of a key by which a subscriber copies becomes one of them there (subscriber/copying/ranges.py).
 """
 
 from __future__ import annotations
@@ -63,13 +64,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pgrepl.catalog.session.session import Session
-
-    Flags = npt.NDArray[Any]
-    import numpy.typing as npt
-
     from pgrepl.expr.arrow.program import Program
     from pgrepl.types.lake.arrays import Form
 
+    Flags = npt.NDArray[Any]
     Numbers = npt.NDArray[Any]
 
 Test = Callable[[tuple[Any, ...]], bool]
@@ -125,7 +123,7 @@ class ReplicaIdentity:
 
 def differing(olds: Iterable[pa.Array], news: Iterable[pa.Array], count: int) -> Flags:
     """A mask of the keys that differ, by the columns of `count` old and new ones."""
-    found = np.zeros(count, np.bool_)
+    differs_at = np.zeros(count, np.bool_)
     for old, new in zip(olds, news, strict=True):
         if old.equals(new):
             continue
@@ -133,8 +131,8 @@ def differing(olds: Iterable[pa.Array], news: Iterable[pa.Array], count: int) ->
         if old.null_count and new.null_count:
             nothing = pc.and_(pc.is_null(old), pc.is_null(new)).to_numpy(zero_copy_only=False)
             differs = differs & ~nothing
-        found |= differs
-    return found
+        differs_at |= differs
+    return differs_at
 
 
 # --- plan -------------------------------------------------------------------------------------------------------------
@@ -253,7 +251,7 @@ def _filters(
 ) -> dict[str, tuple[Expr, ...]]:
     """The row filters by operation (pgoutput_row_filter_init)."""
     unfiltered: set[str] = set()
-    found: dict[str, list[Expr]] = {}
+    filters: dict[str, list[Expr]] = {}
     for publication in deciding:
         operations = published_operations(publication) - {TRUNCATE}
         stored = _member_value(past, publication, sent_as, "prqual")
@@ -261,8 +259,8 @@ def _filters(
             unfiltered |= operations
             continue
         for operation in operations:
-            found.setdefault(operation, []).append(from_json(stored, past))
-    return {operation: tuple(exprs) for operation, exprs in found.items() if operation not in unfiltered}
+            filters.setdefault(operation, []).append(from_json(stored, past))
+    return {operation: tuple(exprs) for operation, exprs in filters.items() if operation not in unfiltered}
 
 
 def published_columns(
@@ -287,7 +285,7 @@ def _whole(
     publications: Sequence[tables.pg_publication], lists: Sequence[list[int] | None], sent_as: Relation
 ) -> frozenset[int]:
     """The columns that publications without a column list publish (check_and_init_gencol)."""
-    generated = {each.pubgencols for each, listed in zip(publications, lists, strict=True) if listed is None}
+    generated = {row.pubgencols for row, listed in zip(publications, lists, strict=True) if listed is None}
     if len(generated) > 1 and any(column.generated for column in sent_as.columns):
         raise PgError(
             "0A000",
@@ -319,13 +317,13 @@ def any_true(exprs: Sequence[Expr], context: Context) -> Test:
 def by_columns(session: Session, plan: SendPlan) -> dict[str, Program]:
     """The row filters that ask no session, by operation. What Arrow does not evaluate as PostgreSQL does, the evaluator
     evaluates row by row."""
-    found = {}
+    programs = {}
     own = {n: attnum for n, attnum in enumerate(plan.from_attnums, 1) if attnum}
     for operation, exprs in plan.filters.items():
         program = program_of(map_attnums(any_is_true(exprs), own), Context(session))
         if program is not None:
-            found[operation] = program
-    return found
+            programs[operation] = program
+    return programs
 
 
 def are_columnar(programs: Iterable[Program]) -> bool:
@@ -336,12 +334,9 @@ def are_columnar(programs: Iterable[Program]) -> bool:
 # --- row filter -------------------------------------------------------------------------------------------------------
 
 
-# An UPDATE is sent with the old row if that is known; an INSERT without, a DELETE with the old row alone.
-
-
 def _all_cases() -> Iterator[tuple[tuple[str, bool, bool, bool], str]]:
     for operation, *asked, sent in _RULES:
-        for known, before, after in product(*[(False, True) if each is None else (each,) for each in asked]):
+        for known, before, after in product(*[(False, True) if passes is None else (passes,) for passes in asked]):
             yield (operation, known, before, after), sent
 
 
@@ -356,8 +351,8 @@ def sent_of(codes: Numbers, known: Numbers, before: Numbers | bool, after: Numbe
     place = codes.astype(np.uint16) * np.uint16(8)
     for bit, flags in ((4, known), (2, before), (1, after)):
         place += np.uint16(bit) * flags
-    found: Numbers = table.reshape(-1)[place]
-    return found
+    codes_sent: Numbers = table.reshape(-1)[place]
+    return codes_sent
 
 
 def passing(
@@ -373,7 +368,7 @@ def passing(
     """A mask of the changes whose new, or old, rows pass the row filters of their operations; those that are not among
     `rows` pass. `tests`: the filters, by columns. `form_of`: of a column of the plan's table;
     `pick`: its values in some changes. Of an old row only the replica identity is known."""
-    found: Numbers = np.ones(len(codes), np.bool_)
+    passes: Numbers = np.ones(len(codes), np.bool_)
     for operation in (INSERT, UPDATE) if new else (UPDATE, DELETE):
         test = tests.get(operation)
         at = np.flatnonzero(rows & (codes == CODES[operation]))
@@ -386,8 +381,8 @@ def passing(
             else plain_array(form.to_array([None] * len(at)))
             for attnum, form in forms.items()
         }
-        found[at] = test.test(forms)(arrays, len(at)).to_numpy(zero_copy_only=False)
-    return found
+        passes[at] = test.test(forms)(arrays, len(at)).to_numpy(zero_copy_only=False)
+    return passes
 
 
 class TableMessages:
@@ -402,7 +397,8 @@ class TableMessages:
         self._as_sent_table = converter(plan.table, plan.sent_as)
 
     def message(self, old: Row | None, new: Row | None) -> Message | None:
-        """The message for an inserted (`old` None), deleted (`new` None) or updated row; None: nothing is sent."""
+        """The message for an inserted (`old` None), deleted (`new` None) or updated row; None: nothing is sent. An
+        UPDATE has the old row if that is known, an INSERT none, a DELETE the old row alone."""
         operation = INSERT if old is None else DELETE if new is None else UPDATE
         if operation not in self.plan.operations:
             return None

@@ -6,8 +6,9 @@
     copies      the rows of tables, for initial copies; files of changes have none
 
 An operation that the publisher refuses raises PublisherError with the text that libpq would have for it. A kind of
-publisher is a class that inherits from Publisher, and one for each of its parts. A caller takes the smallest part that
-it needs.
+publisher is a class that inherits from Publisher, and one for each of its parts, with every method that has no more
+than a docstring here; what has a body is what a publisher does that says nothing else. A caller takes the smallest part
+that it needs.
 """
 
 from __future__ import annotations

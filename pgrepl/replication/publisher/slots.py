@@ -206,9 +206,9 @@ def insert_slot(session: Session, name: str, *, temporary: bool, **values: objec
         wal_status="reserved" if values["restart_lsn"] else None,
         **values,
     )
-    made = slot_or_none(session, name)
-    assert made is not None
-    return made
+    slot = slot_or_none(session, name)
+    assert slot is not None
+    return slot
 
 
 def check_plugin(plugin: str) -> None:

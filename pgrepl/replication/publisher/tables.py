@@ -66,7 +66,7 @@ class RemoteAttribute:
     dropped: bool = False
     missing: str | None = None  # the value of rows that are older than the column
     types: tuple[RemoteType, ...] = ()  # those that `here` needs, in the order in which they are made
-    generated: bool = False
+    generated: str = ""  # the expression of a generated column
 
 
 @frozen
@@ -119,13 +119,13 @@ class RemoteDefinition:
     @property
     def types(self) -> tuple[RemoteType, ...]:
         """The types of the columns; partitions have those of their root."""
-        return tuple(dict.fromkeys(each for column in self.columns for each in column.types))
+        return tuple(dict.fromkeys(remote_type for column in self.columns for remote_type in column.types))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The differences between the tables here and at the publisher, in words."""
-        named = [each for each in self.columns if each.comment]
-        return tuple([f"column {each.name} of table {self.qualified_name}: {each.comment}" for each in named])
+        named = [column for column in self.columns if column.comment]
+        return tuple([f"column {column.name} of table {self.qualified_name}: {column.comment}" for column in named])
 
     @property
     def is_newer(self) -> bool:
@@ -141,19 +141,19 @@ class RemoteDefinition:
             return ()
         named = {"p": "the primary key", "u": f"constraint {quote_identifier(self.identity_name)}"}
         of, kept = f"of table {self.qualified_name}", "a database set to pgrepl.postgres_version = 18 keeps it"
-        found = [f"{named[kind]} {of} is not WITHOUT OVERLAPS here: {kept}" for kind in sorted(self.temporal)]
-        for _, each in self._not_valid():
-            found.append(f"constraint {quote_identifier(each.name)} {of} is not here, as it is NOT VALID: {kept}")
+        notes = [f"{named[kind]} {of} is not WITHOUT OVERLAPS here: {kept}" for kind in sorted(self.temporal)]
+        for _, constraint in self._not_valid():
+            notes.append(f"constraint {quote_identifier(constraint.name)} {of} is not here, as it is NOT VALID: {kept}")
         if self._has_identity(not_valid=True) and not self._has_identity(not_valid=False):
-            found.append(f"the replica identity {of} is not here: it needs that constraint")
-        return tuple(found)
+            notes.append(f"the replica identity {of} is not here: it needs that constraint")
+        return tuple(notes)
 
     @property
     def checked(self) -> tuple[str, ...]:
         """What sessions that speak 18 make, but does not take every row, in words."""
-        listed = [each for _, each in self._not_valid()] if self.parent is None else []
-        named = [f"constraint {quote_identifier(each.name)} of table {self.qualified_name}" for each in listed]
-        return tuple([f"{each} is NOT VALID: rows that have NULL can be copied only without it" for each in named])
+        listed = [constraint for _, constraint in self._not_valid()] if self.parent is None else []
+        named = [f"constraint {quote_identifier(rule.name)} of table {self.qualified_name}" for rule in listed]
+        return tuple([f"{text} is NOT VALID: rows that have NULL can be copied only without it" for text in named])
 
     def not_valid(self) -> Iterator[str]:
         """The statements that add the constraints that are NOT VALID, for 18. Those of a partitioned table come when
@@ -163,8 +163,8 @@ class RemoteDefinition:
             yield f"ALTER TABLE {self.qualified_name} ADD CONSTRAINT {quote_identifier(constraint.name)} {text};"
 
     def _not_valid(self) -> list[tuple[RemoteColumn, RemoteNotNull]]:
-        named = [(each, each.not_null) for each in self.columns if each.not_null is not None]
-        return [(each, constraint) for each, constraint in named if not constraint.is_valid]
+        named = [(column, column.not_null) for column in self.columns if column.not_null is not None]
+        return [(column, constraint) for column, constraint in named if not constraint.is_valid]
 
     def _has_identity(self, *, not_valid: bool) -> bool:
         """Is its index made, whose columns are NOT NULL?"""
@@ -205,9 +205,9 @@ class RemoteDefinition:
         return ", ".join(map(quote_identifier, names)) + (" WITHOUT OVERLAPS" if is_temporal else "")
 
 
-def definition_of(found: Iterable[RemoteDefinition], schema: str, name: str) -> RemoteDefinition | None:
+def definition_of(definitions: Iterable[RemoteDefinition], schema: str, name: str) -> RemoteDefinition | None:
     """The definition of the published table itself, among those of its partitions."""
-    return next((each for each in found if (each.schema, each.name) == (schema, name)), None)
+    return next((table for table in definitions if (table.schema, table.name) == (schema, name)), None)
 
 
 def _create(table: RemoteDefinition, key: str, *, comments: bool, release: int) -> str:

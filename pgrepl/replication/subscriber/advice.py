@@ -82,18 +82,18 @@ class _Rule:
 def advice(failure: Failure) -> Advice:
     """The advice for a failure."""
     for rule in _RULES:
-        found = re.search(rule.pattern, f"{failure.message}\n{failure.hint}\n{failure.context}", re.DOTALL)
-        if found is not None and rule.fits(failure):
-            facts = _facts(failure, found)
+        match = re.search(rule.pattern, f"{failure.message}\n{failure.hint}\n{failure.context}", re.DOTALL)
+        if match is not None and rule.fits(failure):
+            facts = _facts(failure, match)
             return Advice(rule.words.format_map(facts), rule.statements(failure, facts))
     if failure.table is not None:
         return Advice(f"Remove what is in the way of table {failure.table}; it is copied again.")
     return Advice("Remove the cause; it is tried again.")
 
 
-def _facts(failure: Failure, found: re.Match[str]) -> dict[str, str]:
+def _facts(failure: Failure, match: re.Match[str]) -> dict[str, str]:
     """The parts of the messages, as SQL has them: `name` of the subscription, `table` that the error is about."""
-    parts = {key: value for key, value in found.groupdict().items() if value is not None}
+    parts = {key: value for key, value in match.groupdict().items() if value is not None}
     facts = {key: value if key == "domain" else quote_identifier(value) for key, value in parts.items()}
     target = re.search(
         r'target relation "(?P<schema>[^."]+)\.(?P<table>[^"]+)"', f"{failure.context}\n{failure.message}"
@@ -140,13 +140,13 @@ _OF_18 = re.compile(
 def _delete_row(failure: Failure, facts: Facts) -> tuple[str, ...]:
     """DELETE of the row with the key that DETAIL names, if its columns and values can be told apart."""
     detail = failure.detail or ""
-    found = re.match(r"Key \((.*)\)=\((.*)\) already exists\.\Z", detail, re.DOTALL) or _OF_18.match(detail)
-    if found is None or facts["table"] == _UNKNOWN:
+    match = re.match(r"Key \((.*)\)=\((.*)\) already exists\.\Z", detail, re.DOTALL) or _OF_18.match(detail)
+    if match is None or facts["table"] == _UNKNOWN:
         return ()
-    columns, values = found[1].split(", "), found[2].split(", ")
+    columns, values = match[1].split(", "), match[2].split(", ")
     if len(columns) != len(values) or "null" in values:
         return ()
-    where = " AND ".join([f"{each} = {quote_literal(value)}" for each, value in zip(columns, values, strict=True)])
+    where = " AND ".join([f"{column} = {quote_literal(value)}" for column, value in zip(columns, values, strict=True)])
     return (f"DELETE FROM {facts['table']} WHERE {where};",)
 
 

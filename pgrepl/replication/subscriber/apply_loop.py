@@ -180,24 +180,24 @@ class Received:
     def of(cls, stream: Generator[WireTransaction, None, None], most: int) -> Received:
         """Transactions of about `most` changes, one at least if there is one. One that is stepped through comes by
         itself. The stream stays open only for a large one, whose messages are read while it is applied."""
-        found: list[WireTransaction] = []
+        transactions: list[WireTransaction] = []
         count = 0
         try:
             for transaction in stream:
                 alone = is_stepped_through(transaction)
-                late = bool(found) and _is_late(found[-1])
-                if found and not late and (alone or count + transaction.size > most):
+                late = bool(transactions) and _is_late(transactions[-1])
+                if transactions and not late and (alone or count + transaction.size > most):
                     stream.close()
-                    return cls(found, True)
-                found.append(transaction)
+                    return cls(transactions, True)
+                transactions.append(transaction)
                 count += transaction.size
                 if alone and not _is_late(transaction):
-                    return cls(found, True)
+                    return cls(transactions, True)
         except PublisherError as error:
-            return cls(found, False, not_received(error))
+            return cls(transactions, False, not_received(error))
         except ColumnsFollow:
-            return cls(found, True)
-        return cls(found, False)
+            return cls(transactions, True)
+        return cls(transactions, False)
 
     def until(self, number: int) -> Received:
         """The first transactions; an error behind others is met again."""

@@ -177,7 +177,7 @@ class _Batch:
         if sent is None:
             raise _OutOfTheOrdinary
         self.sent = sent
-        received = loop.Received.of((each for each in sent), step.most)
+        received = loop.Received.of((transaction for transaction in sent), step.most)
         if received.more:
             raise _OutOfTheOrdinary
         crash_point("apply.received")

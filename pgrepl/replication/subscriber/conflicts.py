@@ -158,11 +158,11 @@ class Telling:
 
     def exists(self, kind: str, taken: Sequence[Taken], searched: Row | None, remote: Row) -> Conflict:
         details = []
-        for each in taken:
-            when = "" if each.origin is None else f", {_whose(self.session, each.origin, of_key=True)}"
-            first = f'Key already exists in unique index "{each.index.info.name}"{when}.'
-            key = index_key(self.session, each.index.info, each.values)
-            details.append(self._detail(first, key, each.row, remote, searched))
+        for holder in taken:
+            when = "" if holder.origin is None else f", {_whose(self.session, holder.origin, of_key=True)}"
+            first = f'Key already exists in unique index "{holder.index.info.name}"{when}.'
+            key = index_key(self.session, holder.index.info, holder.values)
+            details.append(self._detail(first, key, holder.row, remote, searched))
         index = taken[0].index.info
         attributes = [self.table.attribute_by_number(number) for number in index.columns[: index.key_count]]
         held = {
@@ -171,8 +171,8 @@ class Telling:
             if attribute is not None
         }
         origin = None if taken[0].origin is None else taken[0].origin.name
-        found = self._conflict(kind, details, None, taken[0].row, origin)
-        return replace(found, key=_text(held))
+        conflict = self._conflict(kind, details, None, taken[0].row, origin)
+        return replace(conflict, key=_text(held))
 
     def _detail(self, first: str, key: str | None, local: Row | None, remote: Row | None, searched: Row | None) -> str:
         """The DETAIL of a conflict: keys, the local and the remote row (errdetail_apply_conflict,
@@ -222,9 +222,9 @@ class Telling:
     def _row(self, row: Row, attnums: frozenset[int] | None) -> str:
         return _text(
             {
-                each.name: self._tree(row[each.num - 1], each.type)
-                for each in self.table.columns
-                if attnums is None or each.num in attnums
+                column.name: self._tree(row[column.num - 1], column.type)
+                for column in self.table.columns
+                if attnums is None or column.num in attnums
             }
         )
 
@@ -296,21 +296,21 @@ def tell(
 ) -> None:
     """Count, log and keep rows that were not found or that others have written. Without `kept` the transaction has
     failed: it will be applied again."""
-    found = list(missed)
-    conflicts = [each.conflict for each in found if each.conflict is not None]
-    for each in found:
-        if each.conflict is None and each.report is not None and not subscription.subconflictlog:
-            log.report(each.report)
-    log_all(log, conflicts, len(found) if subscription.subconflictlog else 0)
+    listed = list(missed)
+    conflicts = [row.conflict for row in listed if row.conflict is not None]
+    for row in listed:
+        if row.conflict is None and row.report is not None and not subscription.subconflictlog:
+            log.report(row.report)
+    log_all(log, conflicts, len(listed) if subscription.subconflictlog else 0)
     if kept:
         keep(session, subscription.oid, conflicts, NOTED)
-    count(session, subscription.oid, Counter(each.kind for each in found))  # last: a log may refuse to be written
+    count(session, subscription.oid, Counter(row.kind for row in listed))  # last: a log may refuse to be written
 
 
 def log_all(log: ServerLog, conflicts: Sequence[Conflict], number: int) -> None:
     """Log conflicts; `number`: of all, these are the first."""
-    for each in conflicts:
-        log.report(each.report)
+    for conflict in conflicts:
+        log.report(conflict.report)
     if number > len(conflicts):
         log.log(f"{number - len(conflicts)} more conflicts are counted, but neither logged nor kept")
 
@@ -327,12 +327,13 @@ def keep(session: Session, subid: int, conflicts: Sequence[Conflict], state: str
         tables.pgrepl_conflict,
         [
             {
-                "id": number, "subid": subid, "happened": now, "finish_lsn": each.finish_lsn, "xid": each.xid,
-                "schemaname": each.schema, "relname": each.name, "operation": each.operation, "kind": each.kind,
-                "state": state, "detail": each.detail, "key": each.key, "local_row": each.local_row,
-                "remote_row": each.remote_row, "origin": each.origin, "mended_row": None,
+                "id": number, "subid": subid, "happened": now, "finish_lsn": conflict.finish_lsn, "xid": conflict.xid,
+                "schemaname": conflict.schema, "relname": conflict.name, "operation": conflict.operation,
+                "kind": conflict.kind, "state": state, "detail": conflict.detail, "key": conflict.key,
+                "local_row": conflict.local_row, "remote_row": conflict.remote_row, "origin": conflict.origin,
+                "mended_row": None,
             }
-            for number, each in enumerate(conflicts, last + 1)
+            for number, conflict in enumerate(conflicts, last + 1)
         ],
     )  # fmt: skip
     session.link.execute(PRUNE_CONFLICTS, (subid, last + len(conflicts) - _KEPT, STOPPED, MENDING, DISCARDING, SKIPPED))
@@ -341,7 +342,7 @@ def keep(session: Session, subid: int, conflicts: Sequence[Conflict], state: str
 def keep_rejected(session: Session, subid: int, conflict: Conflict) -> None:
     """Keep the conflict that has stopped the subscription, once: it is met at each attempt."""
     known = rows(session, tables.pgrepl_conflict, subid=subid, finish_lsn=conflict.finish_lsn, state=(STOPPED, MENDING))
-    if not any((each.operation, each.remote_row) == (conflict.operation, conflict.remote_row) for each in known):
+    if not any((kept.operation, kept.remote_row) == (conflict.operation, conflict.remote_row) for kept in known):
         keep(session, subid, [conflict], STOPPED)
 
 
@@ -352,17 +353,17 @@ def keep_skipped(
     if not subscription.subconflictlog:
         return
     delete(session, tables.pgrepl_conflict, subid=subscription.oid, finish_lsn=skipped.finish_lsn, state=STOPPED)
-    changes = (each for each in skipped.messages if not isinstance(each, TruncateMessage))
-    found = [
+    changes = (message for message in skipped.messages if not isinstance(message, TruncateMessage))
+    conflicts = [
         Conflict(
-            SKIPPED_CHANGE, each.operation, each.relation.schema, each.relation.name, skipped.xid, skipped.finish_lsn,
-            None, None, _sent_key(session, each), None, remote_row(session, each),
+            SKIPPED_CHANGE, message.operation, message.relation.schema, message.relation.name, skipped.xid,
+            skipped.finish_lsn, None, None, _sent_key(session, message), None, remote_row(session, message),
         )
-        for each in islice(changes, MOST)
+        for message in islice(changes, MOST)
     ]  # fmt: skip
-    keep(session, subscription.oid, found, SKIPPED)
-    if skipped.size > len(found):
-        log.log(f"{skipped.size - len(found)} more changes of the skipped transaction are not kept")
+    keep(session, subscription.oid, conflicts, SKIPPED)
+    if skipped.size > len(conflicts):
+        log.log(f"{skipped.size - len(conflicts)} more changes of the skipped transaction are not kept")
 
 
 # --- what the user has decided ----------------------------------------------------------------------------------------
@@ -384,11 +385,11 @@ class Decisions:
 
     def of(self, message: Message, finish_lsn: int) -> Message | None:
         """The message that is applied; None: none is."""
-        found = self._by_lsn.get(finish_lsn)
-        if not found:
+        mended_rows = self._by_lsn.get(finish_lsn)
+        if not mended_rows:
             return message
         sent = remote_row(self._session, message)
-        for row in found:
+        for row in mended_rows:
             if (row.operation, row.remote_row) == (message.operation, sent):
                 return None if row.mended_row is None else _mended(self._session, message, row.mended_row)
         return message
@@ -444,11 +445,11 @@ NOBODYS = Foreign({}, {})
 
 def foreign_rows(session: Session, table: LakeTable, own: str, snapshot: int) -> Foreign:
     """What of the table another origin than `own` has written. The subscription has copied its tables, too."""
-    found = table_rows(session, table, snapshot, ())
-    files = {file.data_file_id: file.begin_snapshot for file in found.files if file.partial_max is None}
-    inlined = {row.row_id: row.begin_snapshot for row in found.inlined}
+    present = table_rows(session, table, snapshot, ())
+    files = {file.data_file_id: file.begin_snapshot for file in present.files if file.partial_max is None}
+    inlined = {row.row_id: row.begin_snapshot for row in present.inlined}
     known = {number: origin_at(session, table, number) for number in {*files.values(), *inlined.values()}}
-    others = {number: each for number, each in known.items() if each is not None and not is_own(each.name, own)}
+    others = {number: origin for number, origin in known.items() if origin is not None and not is_own(origin.name, own)}
     return Foreign(
         {file: others[number] for file, number in files.items() if number in others},
         {row: others[number] for row, number in inlined.items() if number in others},
@@ -461,7 +462,7 @@ def is_own(name: str | None, own: str) -> bool:
 
 def origin_at(session: Session, table: LakeTable, number: int) -> RowOrigin | None:
     """The origin of rows that were written in this snapshot; None: not known."""
-    for each in snapshots(session, number - 1, number):
-        if not each.rearranges(table.table_id):
-            return RowOrigin(each.origin, each.first, each.time)
+    for snapshot in snapshots(session, number - 1, number):
+        if not snapshot.rearranges(table.table_id):
+            return RowOrigin(snapshot.origin, snapshot.first, snapshot.time)
     return None

@@ -180,9 +180,9 @@ def files_options(session: Session, options: Mapping[str, str]) -> FilesOptions:
             "22023",
             "a database of this instance declares the tables of files of changes: the connection string names no host",
         )
-    found = FilesOptions.of(session, options)
-    registry.reader(found.format, found.reader)
-    return found
+    options_of_files = FilesOptions.of(session, options)
+    registry.reader(options_of_files.format, options_of_files.reader)
+    return options_of_files
 
 
 def _files(

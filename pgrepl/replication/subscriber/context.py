@@ -102,9 +102,9 @@ class KeptConnection:
 
     def publisher(self, subscription: tables.pg_subscription) -> Publisher:
         """The publisher of the subscription, connected if it is not yet."""
-        found = self.opened_for(subscription, self._session) or self._connect(subscription)
-        found.inherit_engine(self._session)
-        return found
+        publisher = self.opened_for(subscription, self._session) or self._connect(subscription)
+        publisher.inherit_engine(self._session)
+        return publisher
 
     def opened_for(self, subscription: tables.pg_subscription, session: Session) -> Publisher | None:
         """The open connection, if it is the one that the subscription, as the session sees it, wants. None, too, if it
@@ -298,8 +298,8 @@ def despite_locks(context: WorkerContext, action: Callable[[], T]) -> T:
                 _keep_dimensions(context, needed)
                 needed = None
             return action()
-        except DimensionsNeeded as found:
-            needed = found
+        except DimensionsNeeded as missing:
+            needed = missing
             continue
         except LockedByOthers as locked:
             wanted = locked.wanted

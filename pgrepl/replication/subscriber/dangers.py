@@ -63,44 +63,49 @@ class Danger:
         return Report("WARNING", "01000", f'subscription "{subscription}": {self.message}', self.detail, self.hint)
 
 
-def dangers(slot: str, found: Retained, limit: Limits) -> list[Danger]:
+def dangers(slot: str, retained: Retained, limit: Limits) -> list[Danger]:
     """The dangers for a slot and its server."""
-    if found.status == LOST or found.snapshots is not None:
+    if retained.status == LOST or retained.snapshots is not None:
         return []
-    checks = (_retains_much(slot, found, limit), _little_left(slot, found, limit), _idle(slot, found, limit))
-    return [danger for danger in (*checks, _open_long(found, limit)) if danger is not None]
+    checks = (_retains_much(slot, retained, limit), _little_left(slot, retained, limit), _idle(slot, retained, limit))
+    return [danger for danger in (*checks, _open_long(retained, limit)) if danger is not None]
 
 
-def _retains_much(slot: str, found: Retained, limit: Limits) -> Danger | None:
-    if not limit.size or found.size < limit.size:
+def _retains_much(slot: str, retained: Retained, limit: Limits) -> Danger | None:
+    if not limit.size or retained.size < limit.size:
         return None
-    message = f'the publisher retains {pg_size_pretty(found.size)} of WAL for replication slot "{slot}"'
-    return Danger("retained", message, *_cause(found))
+    message = f'the publisher retains {pg_size_pretty(retained.size)} of WAL for replication slot "{slot}"'
+    return Danger("retained", message, *_cause(retained))
 
 
-def _little_left(slot: str, found: Retained, limit: Limits) -> Danger | None:
-    if not limit.left or found.left is None or not found.limit or found.left * 100 > limit.left * found.limit:
+def _little_left(slot: str, retained: Retained, limit: Limits) -> Danger | None:
+    if (
+        not limit.left
+        or retained.left is None
+        or not retained.limit
+        or retained.left * 100 > limit.left * retained.limit
+    ):
         return None
-    left, most = pg_size_pretty(max(0, found.left)), pg_size_pretty(found.limit)
+    left, most = pg_size_pretty(max(0, retained.left)), pg_size_pretty(retained.limit)
     message = f'replication slot "{slot}" is lost when {left} more of WAL have been written at the publisher'
-    detail, hint = _cause(found)
-    detail = f"max_slot_wal_keep_size is {most} there, wal_status {found.status}. {detail}"
+    detail, hint = _cause(retained)
+    detail = f"max_slot_wal_keep_size is {most} there, wal_status {retained.status}. {detail}"
     return Danger("left", message, detail, f"{hint} Or set a higher max_slot_wal_keep_size there.")
 
 
-def _idle(slot: str, found: Retained, limit: Limits) -> Danger | None:
-    if found.idle is None or not found.idle_limit or not limit.left:
+def _idle(slot: str, retained: Retained, limit: Limits) -> Danger | None:
+    if retained.idle is None or not retained.idle_limit or not limit.left:
         return None
-    left = max(0.0, found.idle_limit - found.idle)
-    if left * 100 > limit.left * found.idle_limit:
+    left = max(0.0, retained.idle_limit - retained.idle)
+    if left * 100 > limit.left * retained.idle_limit:
         return None
     message = f'replication slot "{slot}" is lost in {duration(left)} unless it is read from'
-    detail = f"idle_replication_slot_timeout is {duration(found.idle_limit)} at the publisher."
+    detail = f"idle_replication_slot_timeout is {duration(retained.idle_limit)} at the publisher."
     return Danger("idle", message, detail, _READ)
 
 
-def _open_long(found: Retained, limit: Limits) -> Danger | None:
-    transaction = found.transaction
+def _open_long(retained: Retained, limit: Limits) -> Danger | None:
+    transaction = retained.transaction
     if transaction is None or not limit.transaction or transaction.seconds < limit.transaction:
         return None
     message = f"a transaction with changes has been open at the publisher for {duration(transaction.seconds)}"
@@ -108,16 +113,16 @@ def _open_long(found: Retained, limit: Limits) -> Danger | None:
     return Danger(f"transaction {transaction.name}", message, detail, _ended(transaction))
 
 
-def _cause(found: Retained) -> tuple[str, str]:
+def _cause(retained: Retained) -> tuple[str, str]:
     """Why so much is retained, and what helps."""
-    held = found.size - found.unconfirmed
-    if held > found.unconfirmed and found.transaction is not None:
-        detail = f"The oldest transaction with changes there is that of {described(found.transaction)}, open for "
-        return f"{detail}{duration(found.transaction.seconds)}.", _ended(found.transaction)
-    if held > found.unconfirmed:
-        told = "" if found.sees_all else " Only roles with pg_monitor see which."
+    held = retained.size - retained.unconfirmed
+    if held > retained.unconfirmed and retained.transaction is not None:
+        detail = f"The oldest transaction with changes there is that of {described(retained.transaction)}, open for "
+        return f"{detail}{duration(retained.transaction.seconds)}.", _ended(retained.transaction)
+    if held > retained.unconfirmed:
+        told = "" if retained.sees_all else " Only roles with pg_monitor see which."
         return f"A transaction with changes holds it.{told}", "End transactions that are open for long."
-    what = pg_size_pretty(found.unconfirmed)
+    what = pg_size_pretty(retained.unconfirmed)
     return f"{what} of it are not confirmed by the subscription, which is behind or copies tables.", _READ
 
 
@@ -149,15 +154,15 @@ class Warned:
     def __init__(self) -> None:
         self._known: dict[str, Danger] = {}
 
-    def news(self, subscription: str, slot: str, found: Retained, limit: Limits) -> list[Report]:
+    def news(self, subscription: str, slot: str, retained: Retained, limit: Limits) -> list[Report]:
         """What the log has to be told of now."""
-        remaining = {danger.kind for danger in dangers(slot, found, limit.lower())}
+        remaining = {danger.kind for danger in dangers(slot, retained, limit.lower())}
         over = [self._known.pop(kind) for kind in list(self._known) if kind not in remaining]
         told = [
             Report("LOG", "00000", f'subscription "{subscription}": it is over that {danger.message}')
             for danger in over
         ]
-        for danger in dangers(slot, found, limit):
+        for danger in dangers(slot, retained, limit):
             if danger.kind not in self._known:
                 told.append(danger.report(subscription))
                 self._known[danger.kind] = danger
@@ -201,8 +206,8 @@ class PublisherWatch:
             limit = limits(self._session)
         heard = {severity for severity in ("WARNING", "LOG") if self._log.hears(severity)}
 
-        def tell(found: Retained | None) -> None:
-            news = [] if found is None else self._warned.news(subscription, slot, found, limit)
+        def tell(retained: Retained | None) -> None:
+            news = [] if retained is None else self._warned.news(subscription, slot, retained, limit)
             for report in news:
                 if report.severity in heard:
                     self._log.server_log.report(report)

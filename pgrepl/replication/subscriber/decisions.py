@@ -33,20 +33,20 @@ def kept_conflicts(session: Session, names: Sequence[str], *, everything: bool) 
     all."""
     with reading(session):
         return [
-            (each.subname, row)
-            for each in _subscriptions(session, names)
-            for row in sorted(rows(session, tables.pgrepl_conflict, subid=each.oid), key=lambda row: row.id)
+            (subscription.subname, row)
+            for subscription in _subscriptions(session, names)
+            for row in sorted(rows(session, tables.pgrepl_conflict, subid=subscription.oid), key=lambda row: row.id)
             if everything or row.state in _OPEN
         ]
 
 
 def _subscriptions(session: Session, names: Sequence[str]) -> list[tables.pg_subscription]:
     """The subscriptions of the database with these names, or all whose rows the role may see."""
-    here = sorted(rows(session, tables.pg_subscription, subdbid=session.database_oid), key=lambda each: each.subname)
+    here = sorted(rows(session, tables.pg_subscription, subdbid=session.database_oid), key=lambda row: row.subname)
     for name in names:
-        if name not in {each.subname for each in here}:
+        if name not in {row.subname for row in here}:
             raise PgError("42704", f'subscription "{name}" does not exist')
-    return [each for each in here if _may(session, each) and (not names or each.subname in names)]
+    return [row for row in here if _may(session, row) and (not names or row.subname in names)]
 
 
 def _may(session: Session, subscription: tables.pg_subscription) -> bool:
@@ -56,15 +56,15 @@ def _may(session: Session, subscription: tables.pg_subscription) -> bool:
 def _conflict(session: Session, number: int) -> tuple[tables.pg_subscription, pgrepl_conflict]:
     """A conflict that waits for a decision."""
     row = one(session, tables.pgrepl_conflict, id=number)
-    found = None if row is None else one(session, tables.pg_subscription, oid=row.subid)
-    if row is None or found is None or found.subdbid != session.database_oid:
+    subscription = None if row is None else one(session, tables.pg_subscription, oid=row.subid)
+    if row is None or subscription is None or subscription.subdbid != session.database_oid:
         raise PgError("42704", f"conflict {number} does not exist")
-    if not _may(session, found):
-        raise PgError("42501", f"must be owner of subscription {found.subname}")
+    if not _may(session, subscription):
+        raise PgError("42501", f"must be owner of subscription {subscription.subname}")
     if row.state not in _OPEN:
         detail = "Its change was applied, or there was nothing to apply it to." if row.state == NOTED else None
         raise PgError("55000", f"conflict {number} waits for nothing: it is {row.state}", detail=detail)
-    return found, row
+    return subscription, row
 
 
 def retry(session: Session, number: int, changed: Mapping[str, str | None], run: Run) -> str | None:
@@ -133,14 +133,14 @@ def _statement(row: pgrepl_conflict, remote: str | None) -> tuple[str, list[str]
         text = f"INSERT INTO {table} ({named}) OVERRIDING SYSTEM VALUE SELECT {named} FROM {record.format(1)}"
         return text, [remote or "{}"]
     assert row.key is not None
-    found = " AND ".join(
+    condition = " AND ".join(
         f"old.{name} IS NOT DISTINCT FROM sought.{name}" for name in map(quote_identifier, jsonb_tree(row.key))
     )
     if row.operation == "delete":
-        return f"DELETE FROM {table} old USING {record.format(1)} sought WHERE {found}", [row.key]
+        return f"DELETE FROM {table} old USING {record.format(1)} sought WHERE {condition}", [row.key]
     sets = ", ".join(f"{name} = sent.{name}" for name in columns)
     source = f"{record.format(1)} sent, {record.format(2)} sought"
-    return f"UPDATE {table} old SET {sets} FROM {source} WHERE {found}", [remote or "{}", row.key]
+    return f"UPDATE {table} old SET {sets} FROM {source} WHERE {condition}", [remote or "{}", row.key]
 
 
 def _set(session: Session, number: int, **values: Any) -> None:

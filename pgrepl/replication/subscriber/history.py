@@ -65,16 +65,16 @@ class Log:
     sources: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, session: Session, table: Relation, found: Relation) -> Log:
+    def of(cls, session: Session, table: Relation, relation_of_log: Relation) -> Log:
         own = {name for name, _ in OWN}
-        lake = lake_table(session, found.oid)
-        named = [found.attributes[column.attnum - 1].name for column in lake.columns]
+        lake = lake_table(session, relation_of_log.oid)
+        named = [relation_of_log.attributes[column.attnum - 1].name for column in lake.columns]
         keys = {OLD + name for name in history.key_names(session, table)[0]}
         sources = [
             ("own", name) if name in own else ("old", name.removeprefix(OLD)) if name in keys else ("new", name)
             for name in named
         ]
-        return cls(table, found, lake, tuple(sources))
+        return cls(table, relation_of_log, lake, tuple(sources))
 
     def keeps_as(self, lake: LakeTable, names: Mapping[str, int]) -> bool:
         """Does the log keep the columns of a table as that table does? `names`: with their numbers there."""
@@ -97,10 +97,10 @@ def settled_log(session: Session, subscription: tables.pg_subscription, table: R
     kept = kept_of(session, subscription, table)
     if kept == "none":
         return None
-    found = _there(session, table, kept)
-    if found is None or _to_define(session, table, found, kept):
+    log = _there(session, table, kept)
+    if log is None or _to_define(session, table, log, kept):
         raise Declined("a history that is to be made")
-    return Log.of(session, table, found)
+    return Log.of(session, table, log)
 
 
 def begin(session: Session, subscription: tables.pg_subscription, table: Relation) -> Log | None:
@@ -108,10 +108,10 @@ def begin(session: Session, subscription: tables.pg_subscription, table: Relatio
     kept = kept_of(session, subscription, table)
     if kept == "none":
         return None
-    found = _there(session, table, kept)
-    is_new = found is None
+    log_there = _there(session, table, kept)
+    is_new = log_there is None
     with session.acting_as(subscription.subowner):
-        for statement in _to_define(session, table, found, kept):
+        for statement in _to_define(session, table, log_there, kept):
             try:
                 session.define([statement])
             except LockNeeded as needed:
@@ -121,10 +121,10 @@ def begin(session: Session, subscription: tables.pg_subscription, table: Relatio
         view = in_the_way(session, table, kept)
         if kept == "versions" and (view is None or not _shows(view, table)):
             session.define(list(_view(session, table, log, view)))
-    made = Log.of(session, table, log)
+    begun = Log.of(session, table, log)
     if is_new and is_copied(session, subscription.oid, table.oid):
-        write_rows(session, subscription, made, state.position(session, subscription.oid))
-    return made
+        write_rows(session, subscription, begun, state.position(session, subscription.oid))
+    return begun
 
 
 def is_copied(session: Session, subid: int, relid: int) -> bool:
@@ -144,10 +144,10 @@ def _there(session: Session, table: Relation, kept: str) -> Relation | None:
     """The table's log. An error if something else has its name, or if it is kept in the other form (and has to be
     renamed)."""
     shown, behind = history.names(table)
-    found = history.log_of(session, table)
+    log = history.log_of(session, table)
     for name in (shown, behind) if kept == "versions" else (shown,):
         there = history.in_schema(session, table, name)
-        if there is None or history.is_log(there) or (there.kind == "v" and found is not None and found.name == behind):
+        if there is None or history.is_log(there) or (there.kind == "v" and log is not None and log.name == behind):
             continue
         raise PgError(
             "42P07",
@@ -156,7 +156,7 @@ def _there(session: Session, table: Relation, kept: str) -> Relation | None:
             hint=f"Rename or drop it, or keep no history of the table: ALTER TABLE "
             f"{quote_qualified(table.schema, table.name)} SET ({OPTION} = none);",
         )
-    return found
+    return log
 
 
 def _to_define(session: Session, table: Relation, log: Relation | None, kept: str) -> list[str]:
@@ -175,7 +175,7 @@ def _to_define(session: Session, table: Relation, log: Relation | None, kept: st
         return [f"CREATE TABLE {wanted} ({', '.join([*own, *columns])})", f"ALTER TABLE {wanted} REPLICA IDENTITY FULL"]
     statements = []
     view = history.in_schema(session, table, history.names(table)[0])
-    other = {each.name: each for each in log.columns}
+    other = {column.name: column for column in log.columns}
     typed = [
         f"ALTER COLUMN {quote_identifier(name)} TYPE {type_name(named[of])}"
         for name, of in [(OLD + key, key) for key in keys] + [(name, name) for name in named]
@@ -269,7 +269,7 @@ def write_rows(session: Session, subscription: tables.pg_subscription, log: Log,
     count = sum(local.count(session, lake) for _, lake in sources)
     change = -count
     numbers = [{column.name: column.num for column in leaf.stored} for leaf, _ in sources]
-    by_columns = all(log.keeps_as(lake, each) for (_, lake), each in zip(sources, numbers, strict=True))
+    by_columns = all(log.keeps_as(lake, attnums) for (_, lake), attnums in zip(sources, numbers, strict=True))
     if count <= _FEW or not by_columns:
         for leaf, lake in sources:
             names = [column.name for column in leaf.stored]
@@ -336,7 +336,7 @@ class Logs:
                     break
         return self._logs[leaf.oid]
 
-    def enter(self, found: dict[int, Write], transaction: WireTransaction | None, entries: Iterable[Entry]) -> None:
+    def enter(self, writes: dict[int, Write], transaction: WireTransaction | None, entries: Iterable[Entry]) -> None:
         """Enter what a transaction has changed, as rows, into the writes of the logs. A copy writes its rows when it is
         done."""
         if transaction is None:
@@ -356,9 +356,9 @@ class Logs:
                     continue
                 log, to_table = there
                 seen.add(log.table.oid)
-                write = found.get(log.relation.oid)
+                write = writes.get(log.relation.oid)
                 if write is None:
-                    write = found[log.relation.oid] = Write(self._session, log.lake)
+                    write = writes[log.relation.oid] = Write(self._session, log.lake)
                     write.has_free_keys = True
                 if isinstance(entry, Emptied):
                     write.insert([log.row("truncate", at, {}, {})])

@@ -143,10 +143,10 @@ class Launcher:
     # --- working ------------------------------------------------------------------------------------------------------
 
     def worker(self, subscription: SubscriptionToServe) -> Worker:
-        found = self._workers.get(subscription.oid)
-        if found is None:
-            found = self._workers[subscription.oid] = self._made(subscription)
-        return found
+        worker = self._workers.get(subscription.oid)
+        if worker is None:
+            worker = self._workers[subscription.oid] = self._made(subscription)
+        return worker
 
     def _made(self, subscription: SubscriptionToServe) -> Worker:
         there = self._session.elsewhere(subscription.database, self._session.role)

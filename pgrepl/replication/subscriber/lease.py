@@ -246,9 +246,9 @@ def received(session: Session, subid: int, token: str, lsn: int, *, sent: str | 
 def beat(session: Session, token: str, copying: Iterable[Copying]) -> None:
     """Enter a heartbeat, with the progress of copies."""
     update(session, tables.pgrepl_worker, {"token": token}, beat=lock_file.now())
-    for each in copying:
-        if one(session, tables.pgrepl_worker, token=token, relid=each.relid) is not None:  # it has not ended meanwhile
-            activity.report(session, token, each)
+    for copy in copying:
+        if one(session, tables.pgrepl_worker, token=token, relid=copy.relid) is not None:  # it has not ended meanwhile
+            activity.report(session, token, copy)
 
 
 def workers(session: Session, subid: int) -> list[tables.pgrepl_worker]:

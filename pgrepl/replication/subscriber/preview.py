@@ -97,9 +97,9 @@ def _preview(context: WorkerContext, subscription: tables.pg_subscription, upto:
                 for message in transaction.messages:
                     truncates = isinstance(message, TruncateMessage)
                     for sent in message.relations if isinstance(message, TruncateMessage) else (message.relation,):
-                        found = tables.get((sent.schema, sent.name))
-                        if found is not None and found.state not in (subscriptions.INIT, subscriptions.DATASYNC):
-                            found.changes["truncate" if truncates else message.operation] += 1  # type: ignore[union-attr]
+                        known = tables.get((sent.schema, sent.name))
+                        if known is not None and known.state not in (subscriptions.INIT, subscriptions.DATASYNC):
+                            known.changes["truncate" if truncates else message.operation] += 1  # type: ignore[union-attr]
         except PublisherError as error:
             raise WorkerFailed(not_received(error)) from None
     copies, plans = publisher.copies, list(tables.values())
@@ -137,10 +137,10 @@ def _table(
     names = subscription.subpublications
     with asking():
         published = publisher.catalog.published_as(table.schema, table.name, names)
-    found = TablePreview(table.schema, table.name, current, published)
+    plan = TablePreview(table.schema, table.name, current, published)
     if copy and current in (subscriptions.INIT, subscriptions.DATASYNC) and published is not None:
         try:
-            found.to_copy = 0 if publisher.copies is None else publisher.copies.count(table.schema, table.name, names)
+            plan.to_copy = 0 if publisher.copies is None else publisher.copies.count(table.schema, table.name, names)
         except PublisherError as error:
             raise WorkerFailed(not_copied(table.qualified_name, error)) from None
-    return found
+    return plan

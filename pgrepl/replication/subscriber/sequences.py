@@ -56,9 +56,8 @@ class _Local:
 
 def sequences_on_both_sides(session: Session, publisher: PublisherCatalog) -> list[Relation]:
     """The sequences here that the publisher has, too."""
-    here = {
-        (found.schema, found.name): found for found in (relation(session, oid) for oid in permanent_sequences(session))
-    }
+    sequences = [relation(session, oid) for oid in permanent_sequences(session)]
+    here = {(sequence.schema, sequence.name): sequence for sequence in sequences}
     there = publisher.sequences(sorted(here)) if here else []
     return [here[sequence.schema, sequence.name] for sequence in there]
 
@@ -89,7 +88,7 @@ class SequenceSync:
                 return False
             local = self._local(subscription)
             there = self._ask(subscription, local)
-        known = {each.name: each for each in local}
+        known = {sequence.name: sequence for sequence in local}
         return any(known[s.schema, s.name].differs(s) for s in there)
 
     def synchronize(self, *, moved: bool, at_once: bool) -> PgError | None:
@@ -120,7 +119,7 @@ class SequenceSync:
 
     def _bring_up(self) -> _Faults:
         with self._context.transaction() as subscription:
-            local = [each for each in self._local(subscription) if each.waits or subscription.subsequences]
+            local = [sequence for sequence in self._local(subscription) if sequence.waits or subscription.subsequences]
             there = self._ask(subscription, local)
             faults = _Faults(subscription)
             wanted = self._wanted(subscription, local, there, faults)
@@ -143,19 +142,19 @@ class SequenceSync:
         session = self._context.session
         states = {row.srrelid: row.srsubstate for row in _listed(session, subscription)}
         oids = set(permanent_sequences(session)) if subscription.subsequences else set()
-        found = []
+        local = []
         for oid in sorted(oids.union(states)):
             there, row = relation_or_none(session, oid), one(session, tables.pg_sequence, seqrelid=oid)
             if there is not None and row is not None:
-                found.append(
+                local.append(
                     _Local(there, row, oid in states, states.get(oid, subscriptions.READY) != subscriptions.READY)
                 )
-        return found
+        return local
 
     def _ask(self, subscription: tables.pg_subscription, local: Sequence[_Local]) -> list[RemoteSequence]:
         publisher = self._context.connection.publisher(subscription)
         with asking():
-            return publisher.catalog.sequences([each.name for each in local]) if local else []
+            return publisher.catalog.sequences([sequence.name for sequence in local]) if local else []
 
     def _wanted(
         self,
@@ -165,21 +164,21 @@ class SequenceSync:
         faults: _Faults,
     ) -> list[tuple[_Local, RemoteSequence]]:
         """The sequences whose values or states change."""
-        found = {(each.schema, each.name): each for each in there}
+        remotes = {(sequence.schema, sequence.name): sequence for sequence in there}
         wanted = []
-        for each in local:
-            remote = found.get(each.name)
+        for own in local:
+            remote = remotes.get(own.name)
             if remote is None:
-                if each.waits:
-                    faults.missing.append(each)
+                if own.waits:
+                    faults.missing.append(own)
             elif remote.value is None:
-                faults.unreadable.append(each)
-            elif remote.definition != definition_of(each.row):
-                faults.mismatched.append(each)
-            elif not self._may_set(subscription, each.relation):
-                faults.forbidden.append(each)
-            elif each.waits or each.differs(remote):
-                wanted.append((each, remote))
+                faults.unreadable.append(own)
+            elif remote.definition != definition_of(own.row):
+                faults.mismatched.append(own)
+            elif not self._may_set(subscription, own.relation):
+                faults.forbidden.append(own)
+            elif own.waits or own.differs(remote):
+                wanted.append((own, remote))
         return wanted
 
     def _may_set(self, subscription: tables.pg_subscription, sequence: Relation) -> bool:
@@ -194,22 +193,22 @@ class SequenceSync:
                 raise WorkerFailed(error) from error
 
     def _forget_errors(self, subscription: tables.pg_subscription, faults: _Faults) -> None:
-        failing = {each.relation.oid for each in faults.all}
+        failing = {sequence.relation.oid for sequence in faults.all}
         for row in state.stored_errors(self._context.session, subscription.oid):
-            found = relation_or_none(self._context.session, row.relid) if row.relid else None
-            if found is not None and found.kind == "S" and row.relid not in failing:
+            table = relation_or_none(self._context.session, row.relid) if row.relid else None
+            if table is not None and table.kind == "S" and row.relid not in failing:
                 state.forget_errors(self._context.session, subscription.oid, row.relid)
 
     def _fails(self, error: PgError, faults: _Faults | None = None) -> PgError:
         """Tell the error and its faults, unless they were told, and store it with a sequence."""
         self._context.check_stopped()
         self._failed_at = time.monotonic()
-        found = [] if faults is None else faults.found
-        told = (error.message, *(text for text, _ in found))
+        warnings = [] if faults is None else faults.found
+        told = (error.message, *(text for text, _ in warnings))
         if told == self._told:
             return error
         self._told = told
-        for text, hint in found:
+        for text, hint in warnings:
             self._context.log.report(Report("WARNING", "55000", text, hint=hint))
         self._context.log.error(error)
         reports: list[Report] = []
@@ -260,7 +259,7 @@ class _Faults:
             (self.missing, "missing sequence{s} on publisher ({names})", None),
         ):
             if which:
-                names = ", ".join(f'"{each.relation.qualified_name}"' for each in which)
+                names = ", ".join(f'"{sequence.relation.qualified_name}"' for sequence in which)
                 many = {"s": "s" if len(which) > 1 else "", "names": names}
                 texts.append((text.format(**many), None if hint is None else hint.format(**many)))
         return texts
@@ -278,11 +277,11 @@ def _store(
     session: Session, subscription: tables.pg_subscription, wanted: Iterable[tuple[_Local, RemoteSequence]]
 ) -> None:
     """Set the values and states, in the worker's transaction: a failed commit leaves the sequences as they were."""
-    for each, remote in wanted:
-        oid = each.relation.oid
+    for sequence, remote in wanted:
+        oid = sequence.relation.oid
         assert remote.value is not None
         last_value, is_called = remote.value
-        if not each.is_listed:
+        if not sequence.is_listed:
             subscriptions.add_subscription_relation(
                 session, subscription.oid, oid, subscriptions.READY, is_sequence=True
             )

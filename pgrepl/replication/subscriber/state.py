@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 def enabled_subscriptions(session: Session) -> list[tables.pg_subscription]:
     """The enabled subscriptions of the session's database that have a slot, in the order of their creation."""
-    found = rows(session, tables.pg_subscription, subdbid=session.database_oid)
-    return sorted((row for row in found if row.subenabled and row.subslotname), key=lambda row: row.oid)
+    subscriptions_here = rows(session, tables.pg_subscription, subdbid=session.database_oid)
+    return sorted((row for row in subscriptions_here if row.subenabled and row.subslotname), key=lambda row: row.oid)
 
 
 def request(subscription: tables.pg_subscription, slot: str, start: int, end: int) -> StreamRequest:
@@ -217,10 +217,10 @@ class Stop:
     @property
     def steps(self) -> list[tuple[str, tuple[str, ...]]]:
         """What to do, in words, each with the statements to type; what loses something comes last."""
-        found = [(self.advice.text, self.advice.statements)]
-        found += [(SKIP_LOSES, (self.skip,))] if self.skip is not None else []
-        found += [("Then enable it again.", (self.enable,))] if self.enable is not None else []
-        return found
+        steps = [(self.advice.text, self.advice.statements)]
+        steps += [(SKIP_LOSES, (self.skip,))] if self.skip is not None else []
+        steps += [("Then enable it again.", (self.enable,))] if self.enable is not None else []
+        return steps
 
     def report(self, severity: str) -> Report:
         """The stop as a message of a shell; or of the log, which has the error itself."""
@@ -255,14 +255,14 @@ def remember(
     counted = one(session, tables.pg_stat_subscription_stats, subid=row.oid) if counts else None
     if counted is not None:
         column = "sync_error_count" if relid else "apply_error_count"
-        found = {column: getattr(counted, column) + 1}
-        update(session, tables.pg_stat_subscription_stats, {"subid": row.oid}, **found)
+        counter = {column: getattr(counted, column) + 1}
+        update(session, tables.pg_stat_subscription_stats, {"subid": row.oid}, **counter)
     if counts and row.subdisableonerr:
         update(session, tables.pg_subscription, {"oid": row.oid}, subenabled=False)
         row = row._replace(subenabled=False)
         told.append(Report("LOG", "00000", f'subscription "{row.subname}" has been disabled because of an error'))
     if is_new:
-        (stored,) = [each for each in stored_errors(session, row.oid) if each.relid == relid]
+        (stored,) = [stop for stop in stored_errors(session, row.oid) if stop.relid == relid]
         told.append(_stop(session, row, stored, 1).report("LOG"))
     return told
 
@@ -299,9 +299,9 @@ def _stop(session: Session, row: tables.pg_subscription, last: tables.pgrepl_sub
 def stops(session: Session) -> list[Stop]:
     """The errors that have stopped the subscriptions of the session's database, as far as its role may know them. One
     that its owner has disabled is not stopped by an error."""
-    found = []
+    stopped = []
     for row in sorted(rows(session, tables.pg_subscription, subdbid=session.database_oid), key=lambda row: row.oid):
         if is_superuser(session) or has_privs_of_role(session, session.role, row.subowner):
             stop = stop_of(session, row) if row.subenabled or row.subdisableonerr else None
-            found += [stop] if stop is not None else []
-    return found
+            stopped += [stop] if stop is not None else []
+    return stopped

@@ -162,7 +162,7 @@ class Status:
                 "files": None if lag is None else lag.files,
             },
             "retained": None if self.retained is None else _retained_json(self.retained),
-            "warnings": [_named(each, "message", "detail", "hint") for each in self.dangers],
+            "warnings": [_named(danger, "message", "detail", "hint") for danger in self.dangers],
             "apply_error_count": self.apply_errors,
             "sync_error_count": self.sync_errors,
             "last_error": None
@@ -179,33 +179,33 @@ class Status:
         }
 
 
-def _retained_json(found: Retained) -> dict[str, Any]:
-    oldest = found.transaction
+def _retained_json(retained: Retained) -> dict[str, Any]:
+    oldest = retained.transaction
     return {
-        "bytes": found.size,
-        "seconds": _rounded(found.seconds),
-        "snapshots": found.snapshots,
-        "oldest_slot": None if found.snapshots is None else found.is_oldest,
-        "wal_status": found.status,
-        "safe_wal_size": found.left,
-        "wal_limit": found.limit,
-        "invalidation_reason": found.invalid,
-        "idle_seconds": _rounded(found.idle),
-        "idle_limit": found.idle_limit,
-        "spilled_transactions": None if found.snapshots is not None else found.spills,
-        "spilled_bytes": None if found.snapshots is not None else found.spilled,
+        "bytes": retained.size,
+        "seconds": _rounded(retained.seconds),
+        "snapshots": retained.snapshots,
+        "oldest_slot": None if retained.snapshots is None else retained.is_oldest,
+        "wal_status": retained.status,
+        "safe_wal_size": retained.left,
+        "wal_limit": retained.limit,
+        "invalidation_reason": retained.invalid,
+        "idle_seconds": _rounded(retained.idle),
+        "idle_limit": retained.idle_limit,
+        "spilled_transactions": None if retained.snapshots is not None else retained.spills,
+        "spilled_bytes": None if retained.snapshots is not None else retained.spilled,
         "oldest_transaction": None
         if oldest is None
         else {
             "seconds": _rounded(oldest.seconds),
             **_named(oldest, "pid", "gid", "database", "user", "application", "state"),
         },
-        "sees_all_transactions": found.sees_all,
+        "sees_all_transactions": retained.sees_all,
     }
 
 
-def _named(found: object, *names: str) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in names}
+def _named(source: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(source, name) for name in names}
 
 
 def _rounded(seconds: float | None) -> float | None:
@@ -241,17 +241,17 @@ def subscription_status(session: Session, names: Sequence[str] = (), *, everywhe
     for name in names:
         if all(row.subname != name for row in listed):
             raise PgError("42704", f'subscription "{name}" does not exist')
-    found = []
+    statuses = []
     for row in listed:
         if not names or row.subname in names:
             there = session.elsewhere(row.subdbid, BOOTSTRAP_SUPERUSER, apart=True)
             try:
                 with reading(there):
                     apply_stored_settings(there, row.subowner, row.subdbid)  # the limits of its workers
-                    found.append(_status(there, row, databases.get(row.subdbid, "")))
+                    statuses.append(_status(there, row, databases.get(row.subdbid, "")))
             finally:
                 there.close()
-    return found
+    return statuses
 
 
 def _status(session: Session, row: tables.pg_subscription, database: str) -> Status:
@@ -294,15 +294,15 @@ def _status(session: Session, row: tables.pg_subscription, database: str) -> Sta
 
 def _copies(session: Session, subid: int) -> dict[int, CopyStatus]:
     """The running copies, and those in pieces that are to go on, by table."""
-    pieces = {relid: found.progress for relid, found in copy_ranges(session, subid).items()}
+    pieces = {relid: copy.progress for relid, copy in copy_ranges(session, subid).items()}
     running = {row.relid: row for row in activity.under_way(session) if row.datid == session.database_oid}
-    found = {relid: CopyStatus(pieces=done) for relid, done in pieces.items()}
+    copies = {relid: CopyStatus(pieces=done) for relid, done in pieces.items()}
     for relid, (current, _) in state.table_states(session, subid).items():
         row = running.get(relid) if current == subscriptions.DATASYNC else None
         if row is None:
             continue
-        found[relid] = CopyStatus(row.tuples_processed, row.bytes_processed, pieces.get(relid), row.seconds_left)
-    return found
+        copies[relid] = CopyStatus(row.tuples_processed, row.bytes_processed, pieces.get(relid), row.seconds_left)
+    return copies
 
 
 @frozen

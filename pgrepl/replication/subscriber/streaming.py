@@ -185,10 +185,10 @@ class StreamBatch:
         with asking(), working():
             if prepared_of(self.session, self.subscription):
                 return None  # the check of locks on their keys is only made row by row
-            found = receive(self.session, self.subscription, self.stream, self.wanted, self.context.log)
-            if found is None:
+            batch_and_end = receive(self.session, self.subscription, self.stream, self.wanted, self.context.log)
+            if batch_and_end is None:
                 return None
-            batch, reached = found
+            batch, reached = batch_and_end
             self.received.callback(batch.discard)
             count, news = len(batch.transactions), None
             if batch.count and self.following is not None:
@@ -217,9 +217,9 @@ class StreamBatch:
         self.received.close()  # columns that could not be applied
         stream = self.stream.transactions(self.wanted, step.most)
         self.received.enter_context(closing(stream))
-        found = loop.Received.of(stream, step.most)
+        received = loop.Received.of(stream, step.most)
         crash_point("apply.received")
-        return found
+        return received
 
     def find_news(self, step: loop.FindNews) -> tuple[int, NewRelations | None]:
         with asking(), working():
@@ -228,16 +228,16 @@ class StreamBatch:
     def follow(self, step: loop.Follow) -> None:
         assert self.following is not None
         with asking(), working():
-            found = self.following.ask(step.news)
+            answers = self.following.ask(step.news)
         self.lock()
         with self.session.acting_as(self.subscription.subowner), working():
-            self.following.follow_all(step.news, found)
+            self.following.follow_all(step.news, answers)
 
     def apply(self, step: loop.Apply) -> Applied:
         """Apply row by row; the transaction holds the write lock afterwards, unless nothing could be applied."""
         with asking(), working():
             applied = self.played(step) if step.way is loop.Way.IN_MEMORY else self.stepped(step)
-        self.context.passed.extend([each.xid for each in step.transactions[: applied.transactions]])
+        self.context.passed.extend([transaction.xid for transaction in step.transactions[: applied.transactions]])
         return applied
 
     def played(self, step: loop.Apply) -> Applied:

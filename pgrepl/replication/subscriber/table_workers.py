@@ -389,13 +389,13 @@ class TableWorker:
 def _beside(leader: WorkerContext) -> WorkerContext:
     """A context for another thread, with a session and a connection of its own."""
     there = leader.session
-    made = WorkerContext(there, leader.subid, leader.log.server_log, leader.observer, patience=leader.settings.patience)
-    made.session.settings.take_defaults(there.settings)
-    made.session.authenticated_user = there.authenticated_user
-    made.session.act_as(BOOTSTRAP_SUPERUSER)
-    made.lease, made.copies, made.unforgotten = leader.lease, leader.copies, leader.unforgotten
-    leader.beside.append(made)
-    return made
+    own = WorkerContext(there, leader.subid, leader.log.server_log, leader.observer, patience=leader.settings.patience)
+    own.session.settings.take_defaults(there.settings)
+    own.session.authenticated_user = there.authenticated_user
+    own.session.act_as(BOOTSTRAP_SUPERUSER)
+    own.lease, own.copies, own.unforgotten = leader.lease, leader.copies, leader.unforgotten
+    leader.beside.append(own)
+    return own
 
 
 def stop_workers(workers: Sequence[TableWorker], tag: str) -> None:

@@ -358,16 +358,16 @@ class Worker:
         that fails does not end the others' copies."""
         session, unfinished = self.session, (subscriptions.INIT, subscriptions.DATASYNC, subscriptions.FINISHED_COPY)
         with reading(session):
-            found = [
+            listed = [
                 relid for relid in tables_in(session, self._subid, *unfinished) if relids is None or relid in relids
             ]
             streams = set(tables_in(session, self._subid, subscriptions.FINISHED_COPY))
-            waiting = [relation(session, relid) for relid in found]
+            waiting = [relation(session, relid) for relid in listed]
         if not waiting:
             return False
         try:
             divided = despite_locks(
-                self.context, partial(divide_tables, self.context, [relid for relid in found if relid not in streams])
+                self.context, partial(divide_tables, self.context, [relid for relid in listed if relid not in streams])
             )
         except WorkerFailed as failure:
             fails(self.context, done, failure)
@@ -502,16 +502,16 @@ class Worker:
             follows_all = subscription.subschemachanges == subscriptions.ALL
             loosens = put_off = False
             with asking(), working():
-                found = follow.missing(self.session, subscription, publisher.catalog, subscribed)
+                new_tables = follow.missing(self.session, subscription, publisher.catalog, subscribed)
                 enums = follow.differing_enums(self.session, publisher.catalog, subscribed) if follows_all else []
                 if follows_all and not (put_off := self._definitions.puts_off(at_once=not self.keeps_lease)):
                     loosens = self._definitions.ask(subscription, publisher, enums)
-            enums = [each for each in enums if follow.has_more_labels(self.session, each)]
-            if found or enums or loosens:
+            enums = [enum for enum in enums if follow.has_more_labels(self.session, enum)]
+            if new_tables or enums or loosens:
                 self.context.lock(subscription, state.position(self.session, self._subid))
                 with self.session.acting_as(subscription.subowner), working():
                     self._definitions.loosen(subscription, publisher)
                     follow.add_labels(self.session, subscription, enums, self.log)
-                    follow.add(self.session, subscription, publisher.copies, found, self.log)
+                    follow.add(self.session, subscription, publisher.copies, new_tables, self.log)
         self._asked_at = -1 if put_off else end
         crash_point("schema.added")

@@ -82,9 +82,9 @@ class BatchTransaction:
     origin_lsn: int = 0  # its end at that origin
 
 
-def columns_of(found: Sequence[BatchTransaction]) -> npt.NDArray[np.int64]:
+def columns_of(transactions: Sequence[BatchTransaction]) -> npt.NDArray[np.int64]:
     """The columns of Transactions, a row for each."""
-    rows = [(t.xid, t.finish_lsn, t.end_lsn, t.committed_at, t.first_seq, t.last_seq) for t in found]
+    rows = [(t.xid, t.finish_lsn, t.end_lsn, t.committed_at, t.first_seq, t.last_seq) for t in transactions]
     return np.array(rows, np.int64).reshape(-1, 6)
 
 
@@ -219,20 +219,20 @@ class WireBatch:
 
     @property
     def count(self) -> int:
-        return sum(each.count for each in self.changes) + len(self.truncates)
+        return sum(part.count for part in self.changes) + len(self.truncates)
 
     def until(self, seq: int) -> WireBatch:
         """The transactions before the one that has this sequence number."""
-        kept = self.transactions[: bisect_left(self.transactions, seq, key=lambda each: each.last_seq)]
+        kept = self.transactions[: bisect_left(self.transactions, seq, key=lambda transaction: transaction.last_seq)]
         end = kept[-1].last_seq + 1 if kept else 0
-        changes = tuple([part for each in self.changes if (part := each.until(end)).count])
-        truncates = tuple([each for each in self.truncates if each[0] < end])
+        changes = tuple([part for whole in self.changes if (part := whole.until(end)).count])
+        truncates = tuple([truncate for truncate in self.truncates if truncate[0] < end])
         return replace(self, transactions=kept, changes=changes, truncates=truncates)
 
     def last_xids(self, most: int) -> list[int]:
         """The XIDs of so many transactions at its end, in order."""
         last = self.transactions[-most:]
-        return last.xids() if isinstance(last, Transactions) else [each.xid for each in last]
+        return last.xids() if isinstance(last, Transactions) else [transaction.xid for transaction in last]
 
     def discard(self) -> None:
         """Remove the files that were kept for the batch."""

@@ -61,7 +61,7 @@ class FileChanges:
             heads = file.heads(count)
             own = [heads.seq, heads.op, heads.has_old, heads.new + self._new_starts[n], heads.old + self._old_starts[n]]
             parts.append(own if numbers is None else [column[numbers] for column in own])
-        columns = [each[0] if len(parts) == 1 else np.concatenate(each) for each in zip(*parts, strict=True)]
+        columns = [pieces[0] if len(parts) == 1 else np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
         if not bool((columns[0][1:] > columns[0][:-1]).all()):
             order = np.argsort(columns[0], kind="stable")
             columns = [column[order] for column in columns]
@@ -69,7 +69,7 @@ class FileChanges:
         self.unchanged: Mapping[int, Numbers] = self._all_unchanged()
 
     def _all_unchanged(self) -> dict[int, Numbers]:
-        found = {}
+        unchanged = {}
         for place in sorted({place for file in self._files for place in file.unchanged}):
             flags = np.zeros(int(self._new_starts[-1]), np.bool_)
             for file, start in zip(self._files, self._new_starts, strict=False):
@@ -77,17 +77,17 @@ class FileChanges:
                     flags[start + file.rows_unchanged(place)] = True
             own = flags[np.maximum(self._new, 0)] & (self.op == UPDATE)
             if own.any():
-                found[place] = own
-        return found
+                unchanged[place] = own
+        return unchanged
 
     @property
     def count(self) -> int:
         return len(self.seq)
 
     def _with(self, **changed: Any) -> FileChanges:
-        made = FileChanges.__new__(FileChanges)
-        made.__dict__.update(self.__dict__, **changed)
-        return made
+        changes = FileChanges.__new__(FileChanges)
+        changes.__dict__.update(self.__dict__, **changed)
+        return changes
 
     def with_kept(self, kept: Mapping[int, Kept]) -> RelationChanges:
         return self._with(_kept=kept, unchanged={})
@@ -105,12 +105,12 @@ class FileChanges:
         kept = self._kept[place]
         source = kept.source[messages]
         stored = np.flatnonzero(source < 0)
-        (found,) = self._sent([place], np.where(source < 0, messages, source), old=False)
+        (sent,) = self._sent([place], np.where(source < 0, messages, source), old=False)
         if not len(stored):
-            return found
+            return sent
         at = np.arange(len(messages))
         at[stored] = len(messages) + FIRST_STORED - source[stored]
-        return pa.concat_arrays([found, kept.stored]).take(pa.array(at))
+        return pa.concat_arrays([sent, kept.stored]).take(pa.array(at))
 
     def _sent(self, places: Sequence[int], messages: Numbers, *, old: bool) -> list[pa.Array]:
         own = [place for place in places if not old or self.relation.columns[place].is_key]
@@ -129,21 +129,21 @@ class FileChanges:
             return [plain_array(column) for column in pa.concat_tables(cut).columns]
         whose = np.searchsorted(starts, numbers, side="right") - 1
         files = np.flatnonzero(np.bincount(whose, minlength=len(self._files))).tolist()
-        found, order = [], []
+        parts, order = [], []
         for n in files:
             here = np.flatnonzero(whose == n)
             local = numbers[here] - starts[n]
             low = int(local.min())
             table = self._files[n].rows(old=old).select(names).slice(low, int(local.max()) + 1 - low)
             at = pa.array(local - low)
-            found.append([plain_array(column).take(at) for column in table.columns])
+            parts.append([plain_array(column).take(at) for column in table.columns])
             order.append(here)
-        if len(found) == 1:
-            return found[0]
+        if len(parts) == 1:
+            return parts[0]
         back = np.empty(len(messages), np.int64)
         back[np.concatenate(order)] = np.arange(len(messages))
         places_of = pa.array(back)
-        return [pa.concat_arrays(column).take(places_of) for column in zip(*found, strict=True)]
+        return [pa.concat_arrays(column).take(places_of) for column in zip(*parts, strict=True)]
 
     def prepare(self, places: Sequence[int], most: int) -> None:
         """Nothing to prepare: the files are mapped into memory."""
@@ -224,8 +224,8 @@ class MessageFiles:
 
 
 def of_slices(relation: SentRelation, slices: Sequence[MessageSlice]) -> FileChanges:
-    files, counts = [each.file for each in slices], [each.count for each in slices]
-    return FileChanges(relation, files, [each.numbers() for each in slices], counts)
+    files, counts = [part.file for part in slices], [part.count for part in slices]
+    return FileChanges(relation, files, [part.numbers() for part in slices], counts)
 
 
 def of_numbers(relation: SentRelation, file: MessageFile, numbers: Numbers) -> FileChanges:

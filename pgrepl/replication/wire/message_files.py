@@ -115,10 +115,10 @@ class MessageWriter:
         self._files: list[MessageFile] = []
         self._open: _OpenFile | None = None
 
-    def write(self, seq: Numbers, made: Decoded) -> None:
+    def write(self, seq: Numbers, changes: Decoded) -> None:
         if self._open is None:
-            self._open = _OpenFile(self.relation, f"{self._path}.{len(self._files)}", made)
-        self._open.write(seq, made)
+            self._open = _OpenFile(self.relation, f"{self._path}.{len(self._files)}", changes)
+        self._open.write(seq, changes)
         if self._open.count >= self._most:
             self._roll()
 
@@ -160,21 +160,21 @@ class _OpenFile:
         self._ops: set[int] = set()
         self._unchanged: dict[int, list[Numbers]] = {}  # by place, the numbers of new rows without the value
 
-    def write(self, seq: Numbers, made: Decoded) -> None:
-        heads = [pa.array(seq), pa.array(made.op.astype(np.uint8, copy=False)), pa.array(made.has_old)]
+    def write(self, seq: Numbers, changes: Decoded) -> None:
+        heads = [pa.array(seq), pa.array(changes.op.astype(np.uint8, copy=False)), pa.array(changes.has_old)]
         self._put(_HEADS, heads)
-        news, olds = np.count_nonzero(made.op != DELETE), np.count_nonzero(made.has_old)
+        news, olds = np.count_nonzero(changes.op != DELETE), np.count_nonzero(changes.has_old)
         if news and len(self._schemas[_NEW]):
-            self._put(_NEW, made.new)
-            self._size += sum(array.nbytes for array in made.new)
+            self._put(_NEW, changes.new)
+            self._size += sum(array.nbytes for array in changes.new)
         if olds and len(self._schemas[_OLD]):
-            self._put(_OLD, [made.old[int(field.name)] for field in self._schemas[_OLD]])
-        for place, flags in made.unchanged.items():
+            self._put(_OLD, [changes.old[int(field.name)] for field in self._schemas[_OLD]])
+        for place, flags in changes.unchanged.items():
             self._unchanged.setdefault(place, []).append(np.flatnonzero(flags) + self._counts[_NEW])
         self._counts[_NEW] += int(news)
         self._counts[_OLD] += int(olds)
         self.count += len(seq)
-        self._ops.update(op for op in (INSERT, UPDATE, DELETE) if op not in self._ops and (made.op == op).any())
+        self._ops.update(op for op in (INSERT, UPDATE, DELETE) if op not in self._ops and (changes.op == op).any())
 
     def _put(self, name: str, arrays: Sequence[pa.Array]) -> None:
         schema = self._schemas[name]
@@ -227,8 +227,8 @@ class MessageFile:
 
     def seq(self, count: int) -> Numbers:
         """The sequence numbers of the first `count` messages."""
-        found: Numbers = plain_array(self.table(_HEADS).column("seq").slice(0, count)).to_numpy()
-        return found
+        seqs: Numbers = plain_array(self.table(_HEADS).column("seq").slice(0, count)).to_numpy()
+        return seqs
 
     def rows(self, *, old: bool) -> pa.Table:
         """The new or the old rows, with columns named by place; a local file is mapped into memory."""

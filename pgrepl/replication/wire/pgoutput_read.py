@@ -105,12 +105,12 @@ class Relations:
             raise ProtocolError(f"no relation map entry for remote relation ID {relid}") from None
 
     def learn(self, message: bytes) -> SentRelation:
-        found = _relation(message)
-        before = self.known.get(found.relid)
-        if before == found:
+        relation = _relation(message)
+        before = self.known.get(relation.relid)
+        if before == relation:
             return before  # the same object, so that caches by relation stay valid
-        self.known[found.relid] = found
-        return found
+        self.known[relation.relid] = relation
+        return relation
 
 
 @lru_cache(maxsize=4096)
@@ -344,8 +344,8 @@ class ColumnSpans:
 
 def integers(data: Bytes, at: Numbers, kind: str) -> Numbers:
     """Big-endian numbers at these positions; `kind` is a numpy dtype."""
-    found: Numbers = from_any_byte(data, kind)[at].astype(np.int64)
-    return found
+    numbers: Numbers = from_any_byte(data, kind)[at].astype(np.int64)
+    return numbers
 
 
 def columns_of_changes(data: Bytes, at: Numbers, relation: SentRelation) -> Decoded:
@@ -370,8 +370,8 @@ def columns_of_changes(data: Bytes, at: Numbers, relation: SentRelation) -> Deco
         flags = (column.kind == UNCHANGED_VALUE) & updated
         if flags.any():
             unchanged[place] = flags
-    made = [_values(data, spans, column) for spans, column in zip(new, columns, strict=True)]
-    return Decoded(operation, has_old, made, olds, unchanged)
+    news = [_values(data, spans, column) for spans, column in zip(new, columns, strict=True)]
+    return Decoded(operation, has_old, news, olds, unchanged)
 
 
 def _walk(data: Bytes, at: Numbers, width: int) -> tuple[list[ColumnSpans], Numbers]:
@@ -380,15 +380,15 @@ def _walk(data: Bytes, at: Numbers, width: int) -> tuple[list[ColumnSpans], Numb
     if (counts != width).any():
         raise ProtocolError("a tuple with another number of columns than its relation")
     at = at + COLUMN_COUNT.size
-    found = []
+    columns = []
     for _ in range(width):
         kind = data[at]
         present = (kind == TEXT_VALUE) | (kind == BINARY_VALUE)
         length = np.where(present, integers(data, at + 1, ">i4"), 0)
         start = np.where(present, at + TEXT_HEAD.size, at + 1)
         at = start + length
-        found.append(ColumnSpans(present, start, length, kind))
-    return found, at
+        columns.append(ColumnSpans(present, start, length, kind))
+    return columns, at
 
 
 def _values(data: Bytes, spans: ColumnSpans, column: SentColumn) -> pa.Array:
@@ -406,10 +406,10 @@ def _binary_array(data: Bytes, spans: ColumnSpans, typoid: int, *, is_typed: boo
     if is_typed and typoid == oids.BOOL:
         return pa.array(data[start] != 0, mask=~present)
     if is_typed and typoid in NUMBERS:
-        made = number_array(typoid, native_numbers(data, start, typoid), present, form(typoid, -1).arrow())
-        if made is None:
+        numbers = number_array(typoid, native_numbers(data, start, typoid), present, form(typoid, -1).arrow())
+        if numbers is None:
             raise Declined("a date or time that Arrow lacks")
-        return made
+        return numbers
     view = data.data
     texts = [
         as_text(BinaryValue(view[at : at + size]), typoid) if there else None

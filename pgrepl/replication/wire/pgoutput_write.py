@@ -64,7 +64,7 @@ _CHANGES = {
     UPDATE: pgoutput.CHANGES[pgoutput.UPDATE_TYPE],
     DELETE: pgoutput.CHANGES[pgoutput.DELETE_TYPE],
 }
-_NEW, _NULL, _UNCHANGED = (bytes([each]) for each in (NEW_TUPLE, NULL_VALUE, UNCHANGED_VALUE))
+_NEW, _NULL, _UNCHANGED = (bytes([kind]) for kind in (NEW_TUPLE, NULL_VALUE, UNCHANGED_VALUE))
 
 Line = tuple[int, int, bytes]  # lsn, xid, data
 
@@ -85,10 +85,10 @@ class Encoder:
     def lines(self, transaction: WireTransaction) -> Iterator[Line]:
         xid, commit, end = transaction.xid, transaction.finish_lsn, transaction.end_lsn
         when = transaction.committed_at
-        emitted = [each for each in transaction.emitted if each.message.transactional]
-        for each in transaction.emitted:
-            if not each.message.transactional:
-                yield each.lsn + 1, 0, self._logical(each)
+        emitted = [logical for logical in transaction.emitted if logical.message.transactional]
+        for emission in transaction.emitted:
+            if not emission.message.transactional:
+                yield emission.lsn + 1, 0, self._logical(emission)
         phase = transaction.phase
         if phase is not None and phase.kind != PREPARE:
             yield end, xid, self._ended(transaction, phase)
@@ -116,8 +116,8 @@ class Encoder:
                 for described in self.described(relation):
                     yield commit, xid, described
             yield commit, xid, self.truncate(message) if isinstance(message, TruncateMessage) else self._row(message)
-        for each in emitted:
-            yield each.lsn, xid, self._logical(each)
+        for emission in emitted:
+            yield emission.lsn, xid, self._logical(emission)
         self.forget(truncated)
         if phase is not None:
             yield end, xid, pgoutput.PREPARE.pack(0, *about) + gid
@@ -230,16 +230,16 @@ class MessageColumn:
 
 def message_columns(encoder: Encoder, batch: WireBatch) -> Iterator[MessageColumn]:
     """All messages of a batch. `encoder` knows the relations that the stream has described."""
-    changes = [each.whole() for each in batch.changes]
-    for each in changes:
-        each.prepare(range(len(each.relation.columns)), _AHEAD)
+    changes = [messages.whole() for messages in batch.changes]
+    for whole in changes:
+        whole.prepare(range(len(whole.relation.columns)), _AHEAD)
     written = _Batch(encoder, batch.transactions, changes)
     truncates = dict(batch.truncates)
     forgotten: dict[int, list[int]] = {}  # relations to forget at the end of a transaction, by its last number
     for seq, message in batch.truncates:
         end = int(written.last[written.last.searchsorted(seq)])
-        forgotten.setdefault(end + 1, []).extend(each.relid for each in message.relations)
-    seqs = np.sort(np.concatenate([np.zeros(0, np.int64), *[each.seq for each in changes]]))
+        forgotten.setdefault(end + 1, []).extend(relation.relid for relation in message.relations)
+    seqs = np.sort(np.concatenate([np.zeros(0, np.int64), *[messages.seq for messages in changes]]))
     cuts = sorted({*truncates, *forgotten})
     start, size = 0, FIRST
     while True:
@@ -309,11 +309,11 @@ class _Batch:
 
 def _fixed(kind: Any, letter: int, chosen: slice, **columns: Numbers) -> pa.LargeBinaryArray:
     """Messages of one kind, whose fields have fixed widths, for the chosen transactions."""
-    made = np.zeros(chosen.stop - chosen.start, kind)
-    made["letter"] = letter
+    fields = np.zeros(chosen.stop - chosen.start, kind)
+    fields["letter"] = letter
     for name, numbers in columns.items():
-        made[name] = numbers[chosen]
-    return records(made)
+        fields[name] = numbers[chosen]
+    return records(fields)
 
 
 class _Lines:
@@ -383,5 +383,5 @@ def _values(texts: pa.LargeStringArray) -> pa.LargeBinaryArray:
     heads = np.zeros(len(texts), _TEXT_FIELDS)
     heads["kind"] = pgoutput.TEXT_VALUE
     heads["length"] = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
-    made = joined([records(heads), texts.cast(pa.large_binary())])
-    return pc.fill_null(made, bytes([pgoutput.NULL_VALUE])) if texts.null_count else made
+    values = joined([records(heads), texts.cast(pa.large_binary())])
+    return pc.fill_null(values, bytes([pgoutput.NULL_VALUE])) if texts.null_count else values

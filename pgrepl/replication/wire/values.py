@@ -96,8 +96,8 @@ def from_any_byte(raw: npt.NDArray[np.uint8], kind: npt.DTypeLike) -> npt.NDArra
 
 def native_numbers(raw: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], typoid: int) -> npt.NDArray[Any]:
     """The numbers of one of the NUMBERS at these places; those of NULLs are arbitrary."""
-    found: npt.NDArray[Any] = from_any_byte(raw, NUMBERS[typoid])[at]
-    return found.astype(found.dtype.newbyteorder("="))
+    numbers: npt.NDArray[Any] = from_any_byte(raw, NUMBERS[typoid])[at]
+    return numbers.astype(numbers.dtype.newbyteorder("="))
 
 
 def number_array(

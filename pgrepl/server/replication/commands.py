@@ -95,10 +95,10 @@ class ReplicationCommands:
 
     def _answer(self, columns: Sequence[tuple[str, int]], *answered: Sequence[str | None]) -> None:
         """Send rows; the command's tag follows by itself."""
-        made = tuple(ResultColumn(name, typoid) for name, typoid in columns)
+        described = tuple(ResultColumn(name, typoid) for name, typoid in columns)
         channel, encode = self._backend.channel, self._backend.encode
-        channel.send(b"T", messages.description(made, (), encode))
-        encoder = messages.RowEncoder(made, (), self._session.text_style, encode)
+        channel.send(b"T", messages.description(described, (), encode))
+        encoder = messages.RowEncoder(described, (), self._session.text_style, encode)
         for message in encoder.messages(answered):
             channel.send_raw(message)
 
@@ -151,7 +151,7 @@ class ReplicationCommands:
             self._check_transaction()
         seen = self._pinned() if snapshot == "use" else None
         with slots.at_once(session) as there:
-            made = slots.create_slot(
+            slot = slots.create_slot(
                 there,
                 command.slot,
                 plugin=command.plugin,
@@ -159,9 +159,9 @@ class ReplicationCommands:
                 failover=_flag(options, "failover"),
                 temporary=command.temporary,
             )
-            start = made.confirmed_flush_lsn or 0
+            start = slot.confirmed_flush_lsn or 0
             if seen is not None and seen < start:
-                start = slots.begin_at(there, made, seen)
+                start = slots.begin_at(there, slot, seen)
         if command.temporary:
             slots.drop_with_session(session, command.slot)
         self._backend.log.slot("released", command.slot)
@@ -220,15 +220,15 @@ class ReplicationCommands:
 
 def _options(command: Command, known: dict[str, str]) -> dict[str, DefElem]:
     """The options by name (parseCreateReplSlotOptions)."""
-    found: dict[str, DefElem] = {}
+    options: dict[str, DefElem] = {}
     for option in command.options:
         name = option.name
-        if name in found or (known.get(name) and known[name] != command.kind):
+        if name in options or (known.get(name) and known[name] != command.kind):
             raise PgError("42601", "conflicting or redundant options")
         if name not in known:
             raise PgError("XX000", f"unrecognized option: {name}")
-        found[name] = option
-    return found
+        options[name] = option
+    return options
 
 
 def _flag(options: dict[str, DefElem], name: str) -> bool:

@@ -63,8 +63,8 @@ class Command:
 
 def is_command(text: str) -> bool:
     """Whether a query begins as a replication command does; if not, it is SQL."""
-    found = _TOKEN.match(text)
-    return found is not None and found["word"] in COMMANDS
+    match = _TOKEN.match(text)
+    return match is not None and match["word"] in COMMANDS
 
 
 def parse(text: str, on_notice: OnNotice) -> Command:
@@ -79,11 +79,11 @@ class _Parser:
         self._advance()
 
     def _advance(self) -> None:
-        found = _TOKEN.match(self._text, self._at)
-        assert found is not None
-        self._at = found.end()
-        self._kind = str(found.lastgroup)
-        self._value = found[self._kind]
+        match = _TOKEN.match(self._text, self._at)
+        assert match is not None
+        self._at = match.end()
+        self._kind = str(match.lastgroup)
+        self._value = match[self._kind]
 
     def _take(self, kind: str) -> str:
         if self._kind != kind:
@@ -98,10 +98,10 @@ class _Parser:
         return ""
 
     def _expect(self, *words: str) -> str:
-        found = self._keyword(*words)
-        if not found:
+        word = self._keyword(*words)
+        if not word:
             raise _wrong()
-        return found
+        return word
 
     def _mark(self, mark: str) -> bool:
         if self._kind == "mark" and self._value == mark:
@@ -122,62 +122,62 @@ class _Parser:
         return self._take("text").replace("''", "'")
 
     def command(self) -> Command:
-        found = Command(self._take("word"))
-        match found.name:
+        command = Command(self._take("word"))
+        match command.name:
             case "IDENTIFY_SYSTEM":
                 pass
             case "SHOW":
-                found.setting = self._name()
+                command.setting = self._name()
                 while self._mark("."):
-                    found.setting += "." + self._name()
+                    command.setting += "." + self._name()
             case "CREATE_REPLICATION_SLOT":
-                found.slot = self._name()
-                found.temporary = bool(self._keyword("TEMPORARY"))
-                found.kind = self._expect("LOGICAL", "PHYSICAL")
-                if found.kind == "LOGICAL":
-                    found.plugin = self._name()
-                found.options = self._options() or self._legacy_options()
+                command.slot = self._name()
+                command.temporary = bool(self._keyword("TEMPORARY"))
+                command.kind = self._expect("LOGICAL", "PHYSICAL")
+                if command.kind == "LOGICAL":
+                    command.plugin = self._name()
+                command.options = self._options() or self._legacy_options()
             case "ALTER_REPLICATION_SLOT":
-                found.slot = self._name()
-                found.options = self._options()
-                if not found.options:
+                command.slot = self._name()
+                command.options = self._options()
+                if not command.options:
                     raise _wrong()
             case "DROP_REPLICATION_SLOT":
-                found.slot = self._name()
-                found.wait = bool(self._keyword("WAIT"))
+                command.slot = self._name()
+                command.wait = bool(self._keyword("WAIT"))
             case "READ_REPLICATION_SLOT":
-                found.slot = self._name()
+                command.slot = self._name()
             case "START_REPLICATION":
-                self._start(found)
+                self._start(command)
             case "TIMELINE_HISTORY":
                 self._timeline()
             case "BASE_BACKUP":
-                found.options = self._options()
+                command.options = self._options()
         self._mark(";")
         if self._kind != "end":
             raise _wrong()
-        return found
+        return command
 
     def _timeline(self) -> None:
         if int(self._take("number")) == 0:
             raise PgError("42601", "invalid timeline 0")
 
-    def _start(self, found: Command) -> None:
+    def _start(self, command: Command) -> None:
         if self._keyword("SLOT"):
-            found.slot = self._name()
-        found.kind = self._keyword("LOGICAL", "PHYSICAL") or "PHYSICAL"
+            command.slot = self._name()
+        command.kind = self._keyword("LOGICAL", "PHYSICAL") or "PHYSICAL"
         high, low = self._take("lsn").split("/")
-        found.lsn = int(high, 16) << 32 | int(low, 16)
-        if found.kind == "LOGICAL":
-            found.options = self._options(of_plugin=True)
+        command.lsn = int(high, 16) << 32 | int(low, 16)
+        if command.kind == "LOGICAL":
+            command.options = self._options(of_plugin=True)
         elif self._keyword("TIMELINE"):
             self._timeline()
 
     def _options(self, *, of_plugin: bool = False) -> list[DefElem]:
         """`of_plugin`: their values are strings."""
-        found: list[DefElem] = []
+        options: list[DefElem] = []
         if not self._mark("("):
-            return found
+            return options
         while True:
             if self._kind == "word" and self._value in _KEYWORDS and not of_plugin:
                 name = self._take("word").lower()
@@ -190,17 +190,17 @@ class _Parser:
                 value = int(self._take("number"))
             elif self._kind in ("word", "quoted") and not of_plugin:
                 value = self._name()
-            found.append(DefElem(name, value))
+            options.append(DefElem(name, value))
             if self._mark(")"):
-                return found
+                return options
             if not self._mark(","):
                 raise _wrong()
 
     def _legacy_options(self) -> list[DefElem]:
-        found: list[DefElem] = []
+        options: list[DefElem] = []
         while word := self._keyword(*_LEGACY):
-            found.append(DefElem(*_LEGACY[word]))
-        return found
+            options.append(DefElem(*_LEGACY[word]))
+        return options
 
 
 def _wrong() -> PgError:

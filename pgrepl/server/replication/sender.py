@@ -162,11 +162,11 @@ class Sender:
             if held_back is not None and held_back != self._held_back:
                 session.report(held_back)
             self._held_back = held_back
-            for found in decoder.changes(self._sent, end, slots.two_phase_at(row), self.speaking):
-                if isinstance(found, tuple):
-                    self._send_portion(*found)
+            for change in decoder.changes(self._sent, end, slots.two_phase_at(row), self.speaking):
+                if isinstance(change, tuple):
+                    self._send_portion(*change)
                 else:
-                    self._send_column(found)
+                    self._send_column(change)
                 if self._ends:
                     return
             moved = max(self._sent, end) > self._told

@@ -246,11 +246,11 @@ def _statement(c: BackslashCommand, session: Session, name: str) -> str | None:
     options = [str(option).partition("=") for option in view.options or ()]
     check = next((value for key, _, value in options if key == "check_option"), None)
     shown = [f"{key}={_value(value)}" for key, _, value in options if key != "check_option"]
-    made = f"CREATE OR REPLACE VIEW {quote_identifier(view.schema)}.{quote_identifier(view.name)}"
+    statement = f"CREATE OR REPLACE VIEW {quote_identifier(view.schema)}.{quote_identifier(view.name)}"
     if shown:
-        made += f"\n WITH ({', '.join(shown)})"
-    made += f" AS\n{text.removesuffix(';')}"
-    return made + (f"\n WITH {check.upper()} CHECK OPTION\n" if check is not None else "\n")
+        statement += f"\n WITH ({', '.join(shown)})"
+    statement += f" AS\n{text.removesuffix(';')}"
+    return statement + (f"\n WITH {check.upper()} CHECK OPTION\n" if check is not None else "\n")
 
 
 def _value(text: str) -> str:

@@ -105,12 +105,12 @@ def _column(argument: str, names: list[str]) -> int:
             raise _Refused(f"column number {number} is out of range 1..{len(names)}")
         return number - 1
     name = dequote_identifier(argument, fold=True)
-    found = [at for at, column in enumerate(names) if column == name]
-    if len(found) > 1:
+    places = [at for at, column in enumerate(names) if column == name]
+    if len(places) > 1:
         raise _Refused(f'ambiguous column name: "{name}"')
-    if not found:
+    if not places:
         raise _Refused(f'column name not found: "{name}"')
-    return found[0]
+    return places[0]
 
 
 # --- pset -------------------------------------------------------------------------------------------------------------
@@ -225,8 +225,8 @@ def _unicode_style(option: str, value: str) -> str:
 
 def _atoi(value: str) -> int:
     """The number as C's atoi reads it: text after it is ignored, no number is 0, a large one wraps."""
-    found = re.match(r"[ \t\n\r\f\v]*([+-]?[0-9]+)", value)
-    number = max(-(2**63), min(int(found[1]), 2**63 - 1)) if found else 0
+    match = re.match(r"[ \t\n\r\f\v]*([+-]?[0-9]+)", value)
+    number = max(-(2**63), min(int(match[1]), 2**63 - 1)) if match else 0
     return (number + 2**31) % 2**32 - 2**31
 
 

@@ -97,14 +97,14 @@ def _list(entries: list[Topic]) -> str:
 def _synopses(entries: list[Topic], wanted: str) -> str:
     """The synopses of the commands that begin with the words, or with the first two, or with the first (helpSQL)."""
     for prefix in _prefixes(wanted):
-        found = []
+        chosen = []
         for entry in entries:
             if wanted == "*" or entry.command.lower().startswith(prefix.lower()):
-                found.append(entry)
+                chosen.append(entry)
                 if entry.command.lower() == wanted.lower():
                     break
-        if found:
-            return "".join(_synopsis(entry) for entry in found)
+        if chosen:
+            return "".join(_synopsis(entry) for entry in chosen)
     return f'No help available for "{wanted}".\nTry \\h with no arguments to see available help.\n'
 
 

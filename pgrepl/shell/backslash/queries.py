@@ -309,5 +309,5 @@ def _seconds(value: str) -> float | None:
 
 
 def _positive(value: str) -> int | None:
-    found = re.fullmatch(r"\s*\+?([0-9]+)", value)
-    return int(found[1]) if found and 0 < int(found[1]) < 2**31 else None
+    match = re.fullmatch(r"\s*\+?([0-9]+)", value)
+    return int(match[1]) if match and 0 < int(match[1]) < 2**31 else None

@@ -94,9 +94,9 @@ def sync_command(
     if again is not None and len(subscription) != 1:
         raise click.UsageError("--again is for one subscription")
 
-    def work(found: SubscriptionToServe, worker: Worker) -> Round:
+    def work(subscription: SubscriptionToServe, worker: Worker) -> Round:
         named = tables or again
-        relids = None if named is None else table_ids(opened.session, found, named.split(","))
+        relids = None if named is None else table_ids(opened.session, subscription, named.split(","))
         return worker.synchronize(relids, again=() if again is None or relids is None else relids)
 
     processes.prepare()
@@ -158,7 +158,7 @@ def apply_command(
                 click.echo(_NOBODY)
             return show_plans(opened.session, subscriptions, bound, copies, given)
 
-        def work(found: SubscriptionToServe, worker: Worker) -> Round:
+        def work(subscription: SubscriptionToServe, worker: Worker) -> Round:
             return worker.round(upto=bound, max_changes=max_changes, copy=copies)
 
         if not follow:
@@ -176,7 +176,7 @@ def _given(
         return
     from pgrepl.replication.publisher.files.memory import GivenBatch, check_takes_batches
 
-    check_takes_batches(opened.session, [each.oid for each in _subscriptions(opened, names, dbname)])
+    check_takes_batches(opened.session, [subscription.oid for subscription in _subscriptions(opened, names, dbname)])
     given = GivenBatch(batch)
     try:
         yield given
@@ -317,16 +317,16 @@ def show_plans(
     return FAILURE if failed else OK
 
 
-def _show(found: Preview) -> None:
-    count = f"{found.transactions} {'transaction' if found.transactions == 1 else 'transactions'}"
-    title = f'Subscription "{found.name}": {count} from {lsn_text(found.start)} to {lsn_text(found.end)}'
-    write_table(sys.stdout, title, _HEADERS, [_row(table) for table in found.tables], numeric=range(5, 10))
-    if found.files:
-        more = len(found.files) - _NAMED
-        listed = [*found.files[:_NAMED], *([f"and {more} more"] if more > 0 else [])]
+def _show(preview: Preview) -> None:
+    count = f"{preview.transactions} {'transaction' if preview.transactions == 1 else 'transactions'}"
+    title = f'Subscription "{preview.name}": {count} from {lsn_text(preview.start)} to {lsn_text(preview.end)}'
+    write_table(sys.stdout, title, _HEADERS, [_row(table) for table in preview.tables], numeric=range(5, 10))
+    if preview.files:
+        more = len(preview.files) - _NAMED
+        listed = [*preview.files[:_NAMED], *([f"and {more} more"] if more > 0 else [])]
         sys.stdout.write(f"Files: {', '.join(listed)}\n")
-        if found.reader is not None and found.reader.on_spark:
-            sys.stdout.write(f"Read by: {found.reader}\n")
+        if preview.reader is not None and preview.reader.on_spark:
+            sys.stdout.write(f"Read by: {preview.reader}\n")
 
 
 def _row(table: TablePreview) -> tuple[str, ...]:

@@ -151,17 +151,17 @@ class CheckingShell(Shell):
         context: str | None = None,
     ) -> None:
         file = self.source_name or self.file
-        found = Finding(file, place.line, place.column, severity, sqlstate, message, detail, hint, context)
-        self.findings.append(found)
+        finding = Finding(file, place.line, place.column, severity, sqlstate, message, detail, hint, context)
+        self.findings.append(finding)
 
     def _place(self, position: int | None, query: str | None) -> LineColumn:
         buffer = self.query_buffer
         if isinstance(buffer, PlacedBuffer):
-            found = buffer.start
+            place = buffer.start
             if position is not None and query is not None and query == buffer.text:
-                found = buffer.place(position - 1)
-            if found is not None:
-                return found
+                place = buffer.place(position - 1)
+            if place is not None:
+                return place
         return LineColumn(self.line_number or 1, 1)
 
 
@@ -260,7 +260,7 @@ def check_command(
         for name in file:
             shell.read(name, target)
     sys.stdout.write(FORMATS[form](file, shell.findings))
-    return FAILURE if any(found.is_error for found in shell.findings) else OK
+    return FAILURE if any(finding.is_error for finding in shell.findings) else OK
 
 
 def can_read(name: str) -> bool:
@@ -389,23 +389,25 @@ def _run(name: str, arguments: Sequence[str], update: bool) -> Outcome:
             variables = {**os.environ, "COLUMNS": ""}
             code = subprocess.call(command, stdin=source, stdout=printed, stderr=printed, env=variables)
             printed.seek(0)
-            found = printed.read()
+            output = printed.read()
         if code == BAD_CONNECTION or code < 0:
-            return done("could not be run", found.decode("utf-8", "replace"), could_run=False)
+            return done("could not be run", output.decode("utf-8", "replace"), could_run=False)
         if update:
-            if not expected.exists() or expected.read_bytes() != found:
-                expected.write_bytes(found)
+            if not expected.exists() or expected.read_bytes() != output:
+                expected.write_bytes(output)
             return done()
         known = expected.read_bytes() if expected.exists() else None
     except OSError as problem:
         return done("could not be run", f"{problem.filename}: {problem.strerror}\n", could_run=False)
     if known is None:
         return done("no expected output", f"{expected} is missing: --update writes it\n")
-    return done() if known == found else done("another output than expected", _difference(expected, name, known, found))
+    if known == output:
+        return done()
+    return done("another output than expected", _difference(expected, name, known, output))
 
 
-def _difference(expected: Path, name: str, known: bytes, found: bytes) -> str:
-    before, after = (text.decode("utf-8", "replace").splitlines() for text in (known, found))
+def _difference(expected: Path, name: str, known: bytes, output: bytes) -> str:
+    before, after = (text.decode("utf-8", "replace").splitlines() for text in (known, output))
     lines = difflib.unified_diff(before, after, str(expected), f"{name} as it is now", lineterm="")
     text = "".join(line + "\n" for line in lines)
     return text or "They differ in their line ends only.\n"

@@ -31,51 +31,51 @@ if TYPE_CHECKING:
 _LONGEST = 60  # characters of a value
 
 
-def lines(found: Comparison, most: int | None = None) -> Iterator[str]:
+def lines(comparison: Comparison, most: int | None = None) -> Iterator[str]:
     """`most`: differences that are shown of a table."""
-    yield f'subscription "{found.subscription}": compared at {lsn_text(found.lsn)}'
-    for table in found.tables:
+    yield f'subscription "{comparison.subscription}": compared at {lsn_text(comparison.lsn)}'
+    for table in comparison.tables:
         yield from _table(table, most)
 
 
-def _table(found: TableComparison, most: int | None) -> Iterator[str]:
-    if found.error is not None:
-        yield f"{found.name}: could not be told: {found.error.message}"
-        for label, text in (("DETAIL", found.error.report.detail), ("HINT", found.error.report.hint)):
+def _table(table: TableComparison, most: int | None) -> Iterator[str]:
+    if table.error is not None:
+        yield f"{table.name}: could not be told: {table.error.message}"
+        for label, text in (("DETAIL", table.error.report.detail), ("HINT", table.error.report.hint)):
             if text:
                 yield f"  {label}:  {text}"
         return
-    if found.is_equal:
-        yield f"{found.name}: equal, {_counted(found.rows_here, 'row')}"
+    if table.is_equal:
+        yield f"{table.name}: equal, {_counted(table.rows_here, 'row')}"
     else:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.counts.items() if count)
-        least = "" if found.is_complete else "at least "
-        there, here = f"{found.rows_there:,}", f"{found.rows_here:,}"
-        yield f"{found.name}: {least}{kinds}, of {there} rows at the publisher and {here} here"
-    if found.known:
-        yield f"  left out: {found.known:,} of {found.pieces:,} pieces, which were equal before"
-    for text in found.unjudged:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in table.counts.items() if count)
+        least = "" if table.is_complete else "at least "
+        there, here = f"{table.rows_there:,}", f"{table.rows_here:,}"
+        yield f"{table.name}: {least}{kinds}, of {there} rows at the publisher and {here} here"
+    if table.known:
+        yield f"  left out: {table.known:,} of {table.pieces:,} pieces, which were equal before"
+    for text in table.unjudged:
         yield f"  not compared: {text}"
-    for each in found.differences[:most]:
-        yield f"  {each.kind:<9}  {_named(found, each)}{''.join(_columns(found, each))}"
-    if most is not None and len(found.differences) > most:
-        yield f"  and {len(found.differences) - most:,} more"
-    if not found.is_complete:
-        yield f"  and more, in {_counted(len(found.differing), 'piece')} that differ"
+    for difference in table.differences[:most]:
+        yield f"  {difference.kind:<9}  {_named(table, difference)}{''.join(_columns(table, difference))}"
+    if most is not None and len(table.differences) > most:
+        yield f"  and {len(table.differences) - most:,} more"
+    if not table.is_complete:
+        yield f"  and more, in {_counted(len(table.differing), 'piece')} that differ"
 
 
-def _named(found: TableComparison, difference: Difference) -> str:
-    names = found.key or found.columns
-    values = dict(zip(found.columns, difference.texts, strict=True))
+def _named(table: TableComparison, difference: Difference) -> str:
+    names = table.key or table.columns
+    values = dict(zip(table.columns, difference.texts, strict=True))
     return ", ".join(f"{name}={_value(values[name])}" for name in names)
 
 
-def _columns(found: TableComparison, difference: Difference) -> Iterator[str]:
+def _columns(table: TableComparison, difference: Difference) -> Iterator[str]:
     if difference.here is None or difference.there is None:
         return
     for number, place in enumerate(difference.differing()):
         here, there = _value(difference.here[place]), _value(difference.there[place])
-        yield f"{': ' if not number else '; '}{found.columns[place]} is {here} instead of {there}"
+        yield f"{': ' if not number else '; '}{table.columns[place]} is {here} instead of {there}"
 
 
 def _value(text: str | None) -> str:
@@ -97,14 +97,14 @@ def repaired_line(done: Repaired) -> str:
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def json_text(found: Comparison, **more: Any) -> str:
+def json_text(comparison: Comparison, **more: Any) -> str:
     answer = {
-        "subscription": found.subscription,
-        "lsn": lsn_text(found.lsn),
-        "snapshot": found.snapshot,
-        "equal": found.is_equal if found.is_told else None,
+        "subscription": comparison.subscription,
+        "lsn": lsn_text(comparison.lsn),
+        "snapshot": comparison.snapshot,
+        "equal": comparison.is_equal if comparison.is_told else None,
         **more,
-        "tables": [_table_facts(table) for table in found.tables],
+        "tables": [_table_facts(table) for table in comparison.tables],
     }
     return json.dumps(answer, ensure_ascii=False, indent=2)
 
@@ -116,28 +116,28 @@ def repaired_facts(done: Repaired | None) -> dict[str, Any] | None:
     return {"lsn": lsn_text(done.lsn), **counts, "new_slot": done.new_slot}
 
 
-def _table_facts(found: TableComparison) -> dict[str, Any]:
-    if found.error is not None:
-        report = found.error.report
+def _table_facts(table: TableComparison) -> dict[str, Any]:
+    if table.error is not None:
+        report = table.error.report
         error = {
-            "sqlstate": found.error.sqlstate,
+            "sqlstate": table.error.sqlstate,
             "message": report.message,
             "detail": report.detail,
             "hint": report.hint,
         }
-        return {"table": found.name, "equal": None, "error": error}
+        return {"table": table.name, "equal": None, "error": error}
     return {
-        "table": found.name,
-        "equal": found.is_equal,
-        "publisher_rows": found.rows_there,
-        "subscriber_rows": found.rows_here,
-        **found.counts,
-        "complete": found.is_complete,
-        "pieces": found.pieces,
-        "left_out": found.known,
-        "not_compared": list(found.unjudged),
-        "key": list(found.key),
-        "differences": [_facts(found.columns, found.key, each) for each in found.differences],
+        "table": table.name,
+        "equal": table.is_equal,
+        "publisher_rows": table.rows_there,
+        "subscriber_rows": table.rows_here,
+        **table.counts,
+        "complete": table.is_complete,
+        "pieces": table.pieces,
+        "left_out": table.known,
+        "not_compared": list(table.unjudged),
+        "key": list(table.key),
+        "differences": [_facts(table.columns, table.key, difference) for difference in table.differences],
     }
 
 
@@ -232,15 +232,15 @@ def compare_command(
         with comparer(
             opened.session, subscription, options, progress, log_file, everywhere=dbname is None, kind=Comparer
         ) as found_by:
-            found = found_by.compare()
-    sys.stdout.write(json_text(found) + "\n" if as_json else "".join(f"{line}\n" for line in lines(found)))
-    return _code(found)
+            comparison = found_by.compare()
+    sys.stdout.write(json_text(comparison) + "\n" if as_json else "".join(f"{line}\n" for line in lines(comparison)))
+    return _code(comparison)
 
 
-def _code(found: Comparison) -> int:
-    if not found.is_told:
+def _code(comparison: Comparison) -> int:
+    if not comparison.is_told:
         return _NOT_TOLD
-    return OK if found.is_equal else _DIFFERENT
+    return OK if comparison.is_equal else _DIFFERENT
 
 
 # --- repair -----------------------------------------------------------------------------------------------------------
@@ -282,26 +282,26 @@ def repair_command(
                 opened.session, subscription, options, progress, log_file, everywhere=dbname is None, kind=Repairer
             ) as repairer,
         ):
-            found = repairer.look()
+            comparison = repairer.look()
             progress.end()
             if not as_json:
-                sys.stdout.write("".join(f"{line}\n" for line in lines(found, _SHOWN)))
-            is_wrong = not found.is_equal or repairer.new_slot is not None
-            if is_wrong and not (yes or _is_wanted(found, repairer.new_slot)):
+                sys.stdout.write("".join(f"{line}\n" for line in lines(comparison, _SHOWN)))
+            is_wrong = not comparison.is_equal or repairer.new_slot is not None
+            if is_wrong and not (yes or _is_wanted(comparison, repairer.new_slot)):
                 return _DIFFERENT
-            done = repairer.repair(found) if is_wrong else None
+            done = repairer.repair(comparison) if is_wrong else None
     if as_json:
-        sys.stdout.write(json_text(found, repaired=repaired_facts(done)) + "\n")
+        sys.stdout.write(json_text(comparison, repaired=repaired_facts(done)) + "\n")
     elif done is not None:
         sys.stdout.write(f"{repaired_line(done)}\n")
     return OK
 
 
-def _is_wanted(found: Comparison, new_slot: str | None) -> bool:
+def _is_wanted(comparison: Comparison, new_slot: str | None) -> bool:
     sys.stdout.flush()
     if not sys.stdin.isatty():
         raise PgError("55000", "nothing was repaired", hint="Say --yes where nobody can be asked.")
-    what = f"repair {found.count:,} row{'' if found.count == 1 else 's'}"
+    what = f"repair {comparison.count:,} row{'' if comparison.count == 1 else 's'}"
     if new_slot is not None:
         what += f' and go on from the new replication slot "{new_slot}"'
     return click.confirm(f"{what}?")
@@ -355,6 +355,6 @@ class _Shown(Progress):
         rate = self._rows[table] / max(time.monotonic() - since, 0.001)
         self._bars.update(task, completed=self._rows[table], seen=f"{self._rows[table]:,} rows, {rate:,.0f}/s")
 
-    def ends(self, found: TableComparison) -> None:
-        if (known := self._tasks.pop(found.name, None)) is not None and self._bars is not None:
+    def ends(self, table: TableComparison) -> None:
+        if (known := self._tasks.pop(table.name, None)) is not None and self._bars is not None:
             self._bars.remove_task(known[0])

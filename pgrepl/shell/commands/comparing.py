@@ -31,11 +31,12 @@ from pgrepl.shell.connection import (
     is_conninfo,
 )
 from pgrepl.sql.keywords import quote_qualified
-from pgrepl.statements.definitions.changes import KINDS, changes, definitions, leave_out, made_by, what_matters
+from pgrepl.statements.definitions.changes import KINDS, changes, definitions, leave_out, what_matters
 from pgrepl.statements.definitions.declared import Declaring, Naming, in_some_order, seed
 from pgrepl.statements.run import run as run_statements
 
 if TYPE_CHECKING:
+    from pgrepl.replication.publisher.postgres.types import ServerStatement
     from pgrepl.shell.connection import Connection
     from pgrepl.statements.definitions.changes import Changes, Definitions
 
@@ -78,15 +79,15 @@ def plan_command(file: str, drops: bool, applied: bool, catalog: str, dbname: st
             return FAILURE
         kinds = {kind for kind, _ in wanted}
         kinds |= {"user mapping"} if "server" in kinds else set()  # a server cannot be dropped without
-        compared = {key: each for key, each in have.items() if key in wanted or (drops and key[0] in kinds)}
-        found = changes(compared, wanted, drops=drops, there=have)
-        if found.left:
-            what = "difference is" if found.left == 1 else "differences are"
-            sys.stderr.write(f"pgrepl: {found.left} {what} left, where something would be dropped: see --drop\n")
+        compared = {key: definition for key, definition in have.items() if key in wanted or (drops and key[0] in kinds)}
+        plan = changes(compared, wanted, drops=drops, there=have)
+        if plan.left:
+            what = "difference is" if plan.left == 1 else "differences are"
+            sys.stderr.write(f"pgrepl: {plan.left} {what} left, where something would be dropped: see --drop\n")
         if applied:
-            _apply(opened, found)
+            _apply(opened, plan)
         else:
-            sys.stdout.write("".join(f"{statement}\n" for statement in found.statements))
+            sys.stdout.write("".join(f"{statement}\n" for statement in plan.statements))
     return OK
 
 
@@ -118,14 +119,16 @@ def _declared(name: str, script: str, have: Definitions, opened: Connection, dro
         shell.rehearsal = declaring
         shell.own_commands["c"] = shell.own_commands["connect"] = _refuse_to_connect
         shell.read(script, replace(target, user=opened.user))
-        wrong = [found for found in shell.findings if found.is_error]
+        wrong = [finding for finding in shell.findings if finding.is_error]
         if wrong:
-            named = [replace(found, file="<stdin>") if found.file == script != name else found for found in wrong]
+            named = [
+                replace(finding, file="<stdin>") if finding.file == script != name else finding for finding in wrong
+            ]
             sys.stderr.write(as_text([name], named))
             return None
         with connection(target.catalog, target.database, DEFAULT_USER) as here, reading(here.session):
             after = definitions(here.session, typed=declaring.subscriptions)
-    return {key: each for key, each in after.items() if key not in before or before[key] != each}
+    return {key: definition for key, definition in after.items() if key not in before or before[key] != definition}
 
 
 def _refuse_to_connect(command: object) -> bool:
@@ -135,12 +138,12 @@ def _refuse_to_connect(command: object) -> bool:
     return True
 
 
-def _apply(opened: Connection, found: Changes) -> None:
+def _apply(opened: Connection, plan: Changes) -> None:
     """Run the statements: all in one transaction, but new labels, which must be committed before they are used, and
     those that may speak with publishers, which come last."""
-    labels = [text for text in found.statements if text.startswith("ALTER TYPE ") and " ADD VALUE " in text]
-    apart = [text for text in found.statements if "SUBSCRIPTION" in text.split(None, 2)[1]]
-    together = [text for text in found.statements if text not in apart and text not in labels]
+    labels = [text for text in plan.statements if text.startswith("ALTER TYPE ") and " ADD VALUE " in text]
+    apart = [text for text in plan.statements if "SUBSCRIPTION" in text.split(None, 2)[1]]
+    together = [text for text in plan.statements if text not in apart and text not in labels]
     batches = [*labels, *(["BEGIN;\n" + "\n".join(together) + "\nCOMMIT;"] if together else []), *apart]
     for batch in batches:
         done = list(run_statements(opened.session, batch))
@@ -186,9 +189,9 @@ def diff_command(one: str, other: str, everything: bool, catalog: str, dbname: s
     published = {} if everything else _published(sides[0], sides[1])
     if published:
         have, wanted = what_matters(have, wanted, published)
-    found = changes(have, wanted, drops=True, without=without)
-    sys.stdout.write("".join(f"{statement}\n" for statement in found.statements))
-    return _DIFFERENT if found.statements else OK
+    plan = changes(have, wanted, drops=True, without=without)
+    sys.stdout.write("".join(f"{statement}\n" for statement in plan.statements))
+    return _DIFFERENT if plan.statements else OK
 
 
 class _Side:
@@ -199,7 +202,7 @@ class _Side:
         self.catalog: str | None = os.path.abspath(catalog) if "://" not in catalog else catalog
         self.database = database
         self.conninfo = text
-        self.unread: list[tuple[str, str]] = []  # a server's statements that cannot be run here (definition_statements)
+        self.unread: list[ServerStatement] = []  # a server's, that cannot be run here
         if is_conninfo(text):
             if _is_server(text):
                 self.catalog = None
@@ -216,8 +219,8 @@ class _Side:
 
     def definitions(self, kinds: set[str]) -> Definitions:
         if self.catalog is None:
-            found, self.unread = _of_server(self.conninfo, kinds)
-            return found
+            defined, self.unread = _of_server(self.conninfo, kinds)
+            return defined
         try:
             with connection(self.catalog, self.database, self.user) as opened, reading(opened.session):
                 return definitions(opened.session, kinds)
@@ -238,7 +241,7 @@ def _is_server(conninfo: str) -> bool:
     return not first.is_local or bool(options.get("port"))
 
 
-def _of_server(conninfo: str, kinds: set[str]) -> tuple[Definitions, list[tuple[str, str]]]:
+def _of_server(conninfo: str, kinds: set[str]) -> tuple[Definitions, list[ServerStatement]]:
     """The definitions of a server's database, made in an empty catalog, and the statements that cannot be run here:
     what they make is not compared."""
     from pgrepl.replication.publisher.postgres.schema import definition_statements
@@ -254,12 +257,11 @@ def _of_server(conninfo: str, kinds: set[str]) -> tuple[Definitions, list[tuple[
     finally:
         link.close()
     with rehearsal(None, "postgres", DEFAULT_USER) as target, _quiet(target) as here:
-        failed = in_some_order(statements, lambda each: list(run_statements(here.session, each[1])))
-        made = [made_by(*statement) for statement, _ in failed]
-        lost = {name for _, name, part in made if not part}
-        for ((what, _), problem), (_, name, part) in zip(failed, made, strict=True):
-            if not part or name not in lost:
-                sys.stderr.write(f"pgrepl: warning: not compared: {what}: {problem.message}\n")
+        failed = in_some_order(statements, lambda statement: list(run_statements(here.session, statement.text)))
+        lost = {statement.of for statement, _ in failed if not statement.part}
+        for statement, problem in failed:
+            if not statement.part or statement.of not in lost:
+                sys.stderr.write(f"pgrepl: warning: not compared: {statement.what}: {problem.message}\n")
         with reading(here.session):
             return definitions(here.session, kinds), [statement for statement, _ in failed]
 
@@ -277,7 +279,7 @@ def _published(subscriber: _Side, server: _Side) -> dict[str, set[str]]:
             with suppress(PgError):  # without a user mapping it subscribes to nobody's
                 if _same_place(check_conninfo(conninfo_of(opened.session, row), False), wanted):
                     names.update(map(str, row.subpublications))
-    found: dict[str, set[str]] = {}
+    tables: dict[str, set[str]] = {}
     if names:
         try:
             link = link_to(wanted)
@@ -286,13 +288,13 @@ def _published(subscriber: _Side, server: _Side) -> dict[str, set[str]]:
         try:
             for table in published_tables(link, sorted(names)):
                 rows = published_rows(link, table.schema, table.name, sorted(names))
-                columns = found.setdefault(quote_qualified(table.schema, table.name), set())
+                columns = tables.setdefault(quote_qualified(table.schema, table.name), set())
                 columns.update(column.name for column in rows.columns)
         except PublisherError as error:
             raise PgError(error.sqlstate, f"could not read the server's publications: {error}") from None
         finally:
             link.close()
-    return found
+    return tables
 
 
 def _same_place(one: Mapping[str, str], other: Mapping[str, str]) -> bool:

@@ -53,19 +53,19 @@ STATES = {"i": "initialize", "d": "data copy", "f": "finished copy", "s": "synch
 def publications(session: Session, pattern: NamePattern | None) -> list[dict[str, Any]]:
     from pgrepl.api.replication import publication_of
 
-    return [publication_of(session, each).as_json() for each in matching_publications(session, pattern)]
+    return [publication_of(session, publication).as_json() for publication in matching_publications(session, pattern)]
 
 
 def subscriptions(session: Session, pattern: NamePattern | None) -> list[dict[str, Any]]:
-    found = subscription_facts(session)
-    return [_subscription(session, each) for each in found if pattern is None or pattern.name.matches(each.name)]
+    every = subscription_facts(session)
+    return [_subscription(session, facts) for facts in every if pattern is None or pattern.name.matches(facts.name)]
 
 
-def _state(kind: str, each: SubscribedTable) -> dict[str, Any]:
+def _state(kind: str, subscribed: SubscribedTable) -> dict[str, Any]:
     return {
-        kind: each.table.qualified_name,
-        "state": STATES[each.state],
-        "lsn": None if each.lsn is None else lsn_text(each.lsn),
+        kind: subscribed.table.qualified_name,
+        "state": STATES[subscribed.state],
+        "lsn": None if subscribed.lsn is None else lsn_text(subscribed.lsn),
     }
 
 
@@ -76,7 +76,7 @@ _IF_SET = ("schema_changes", "conflict_log", "retain_dead_tuples", "max_retentio
 
 
 def _subscription(session: Session, subscription: SubscriptionFacts) -> dict[str, Any]:
-    listed = [_state("table", each) for each in subscribed_tables(session, subscription.oid)]
+    listed = [_state("table", subscribed) for subscribed in subscribed_tables(session, subscription.oid)]
     data = {
         "name": subscription.name,
         "owner": role_display(session, subscription.owner),
@@ -91,8 +91,8 @@ def _subscription(session: Session, subscription: SubscriptionFacts) -> dict[str
         data["follows_sequences"] = True
     sequences = subscribed_sequences(session, subscription.oid)
     if sequences:
-        named = [_state("sequence", each) for each in sequences]
-        data["sequences"] = sorted(named, key=lambda each: str(each["sequence"]))
+        named = [_state("sequence", subscribed) for subscribed in sequences]
+        data["sequences"] = sorted(named, key=lambda state: str(state["sequence"]))
     if subscription.history != "none":
         data["history"] = subscription.history
     if is_superuser(session):  # as \dRs+: only superusers see the connection string
@@ -118,36 +118,37 @@ def tables(session: Session, pattern: NamePattern | None) -> list[dict[str, Any]
 
 
 def table(session: Session, pattern: NamePattern) -> list[dict[str, Any]]:
-    found = matching_relations(session, pattern, "rpvm")
-    if not found:
+    relations = matching_relations(session, pattern, "rpvm")
+    if not relations:
         raise PgError("42P01", f'Did not find any relation named "{pattern.text}".')
-    return [_table(session, r) for r in found]
+    return [_table(session, r) for r in relations]
 
 
-def _table(session: Session, found: Relation) -> dict[str, Any]:
-    constraints = sorted(constraints_of(session, found.oid), key=lambda c: int(c.oid))
-    members = relation_publications(session, found.oid)
+def _table(session: Session, rel: Relation) -> dict[str, Any]:
+    constraints = sorted(constraints_of(session, rel.oid), key=lambda c: int(c.oid))
+    members = relation_publications(session, rel.oid)
     return {
-        "schema": found.schema,
-        "name": found.name,
-        "type": RELATION_KINDS[found.kind],
-        "owner": role_display(session, found.owner),
+        "schema": rel.schema,
+        "name": rel.name,
+        "type": RELATION_KINDS[rel.kind],
+        "owner": role_display(session, rel.owner),
         "columns": [
             {
                 "name": c.name,
                 "type": type_of(session, c),
                 "nullable": not c.notnull,
-                "default": default_text(session, found.oid, c.num) if c.has_default else None,
+                "default": default_text(session, rel.oid, c.num) if c.has_default else None,
                 "generated": bool(c.generated),
+                "generated_as": {"s": "stored", "v": "virtual"}.get(c.generated),
                 "identity": {"a": "always", "d": "by default"}.get(c.identity),
             }
-            for c in found.columns
+            for c in rel.columns
         ],
-        "indexes": [index_definition(session, i.indexrelid) for i in indexes(session, found.oid)],
+        "indexes": [index_definition(session, i.indexrelid) for i in indexes(session, rel.oid)],
         "constraints": {c.conname: constraint_definition(session, c.oid) for c in constraints},
-        "replica_identity": IDENTITIES[found.replident],
-        "partition_key": partition_key_definition(session, found.oid) if found.kind == "p" else None,
-        "partition_bound": partition_bound_text(session, found.oid) if found.is_partition else None,
+        "replica_identity": IDENTITIES[rel.replident],
+        "partition_key": partition_key_definition(session, rel.oid) if rel.kind == "p" else None,
+        "partition_bound": partition_bound_text(session, rel.oid) if rel.is_partition else None,
         "publications": sorted(publication_name(session, oid) for oid in members),
     }
 
@@ -186,9 +187,9 @@ def _tables(opened: Connection, kind: str, name: str | None) -> int:
     shell.terse_messages = True
     shell.connection = opened
     command = {"publications": "dRp+", "subscriptions": "dRs+", "tables": "dt", "table": "d+"}[kind]
-    found = describing.run(shell, command, [name])
+    ok = describing.run(shell, command, [name])
     shell.stdout.flush()
-    return OK if found else FAILURE
+    return OK if ok else FAILURE
 
 
 def _json(session: Session, kind: str, name: str | None) -> str:
@@ -200,17 +201,17 @@ def _json(session: Session, kind: str, name: str | None) -> str:
             raise PgError("42602", str(problem)) from problem
         if kind == "table":
             assert pattern is not None
-            found = table(session, pattern)
+            described = table(session, pattern)
         else:
             listing = {"publications": publications, "subscriptions": subscriptions, "tables": tables}
-            found = listing[kind](session, pattern)
-    return _pretty(found)
+            described = listing[kind](session, pattern)
+    return _pretty(described)
 
 
-def _pretty(found: list[dict[str, Any]]) -> str:
+def _pretty(described: list[dict[str, Any]]) -> str:
     """JSON with one key of each object a line, and its value on that line, unless it is a long list."""
     objects = []
-    for item in found:
+    for item in described:
         lines = [f"    {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in item.items()]
         lines = [
             line if len(line) <= 100 or not isinstance(value, list) or not value else _long_list(key, value)

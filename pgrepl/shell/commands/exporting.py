@@ -142,8 +142,8 @@ def _stoppable() -> Iterator[tuple[threading.Event, list[Callable[[], None]]]]:
         if stopped.is_set():
             raise KeyboardInterrupt
         stopped.set()
-        for each in wake:
-            each()
+        for wake_up in wake:
+            wake_up()
 
     before: dict[int, Any] = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

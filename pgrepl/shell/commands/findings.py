@@ -47,28 +47,28 @@ class Finding:
                 yield label, value
 
 
-def as_text(files: Sequence[str], found: Sequence[Finding]) -> str:
+def as_text(files: Sequence[str], findings: Sequence[Finding]) -> str:
     """A line each, as compilers write it, and DETAIL and HINT below."""
     lines = []
-    for each in found:
-        lines.append(f"{each.file}:{each.line}:{each.column}: {each.severity}:  {each.message}")
-        lines += [f"    {label}:  {value}" for label, value in each.more]
+    for finding in findings:
+        lines.append(f"{finding.file}:{finding.line}:{finding.column}: {finding.severity}:  {finding.message}")
+        lines += [f"    {label}:  {value}" for label, value in finding.more]
     return "".join(line + "\n" for line in lines)
 
 
-def as_github(files: Sequence[str], found: Sequence[Finding]) -> str:
+def as_github(files: Sequence[str], findings: Sequence[Finding]) -> str:
     """Workflow commands, which GitHub shows beside the lines of a pull request."""
     lines = []
-    for each in found:
-        text = "\n".join([each.message, *(f"{label}:  {value}" for label, value in each.more)])
+    for finding in findings:
+        text = "\n".join([finding.message, *(f"{label}:  {value}" for label, value in finding.more)])
         given = {
-            "file": each.file,
-            "line": str(each.line),
-            "col": str(each.column),
-            "title": f"{each.severity} {each.sqlstate or ''}".rstrip(),
+            "file": finding.file,
+            "line": str(finding.line),
+            "col": str(finding.column),
+            "title": f"{finding.severity} {finding.sqlstate or ''}".rstrip(),
         }
         where = ",".join(f"{name}={_property(value)}" for name, value in given.items())
-        lines.append(f"::{_GITHUB.get(each.severity, 'notice')} {where}::{_data(text)}\n")
+        lines.append(f"::{_GITHUB.get(finding.severity, 'notice')} {where}::{_data(text)}\n")
     return "".join(lines)
 
 
@@ -80,31 +80,33 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def as_json(files: Sequence[str], found: Sequence[Finding]) -> str:
+def as_json(files: Sequence[str], findings: Sequence[Finding]) -> str:
     listed = [
         {
-            "file": each.file,
-            "line": each.line,
-            "column": each.column,
-            "severity": each.severity,
-            "sqlstate": each.sqlstate,
-            "message": each.message,
-            "detail": each.detail,
-            "hint": each.hint,
-            "context": each.context,
+            "file": finding.file,
+            "line": finding.line,
+            "column": finding.column,
+            "severity": finding.severity,
+            "sqlstate": finding.sqlstate,
+            "message": finding.message,
+            "detail": finding.detail,
+            "hint": finding.hint,
+            "context": finding.context,
         }
-        for each in found
+        for finding in findings
     ]
     return json.dumps(listed, ensure_ascii=False, indent=2) + "\n"
 
 
-def as_junit(files: Sequence[str], found: Sequence[Finding]) -> str:
+def as_junit(files: Sequence[str], findings: Sequence[Finding]) -> str:
     """A suite for each script, with a failure for each error in it, and in what it includes."""
     suites = []
-    wrong = [each for each in found if each.is_error]
-    for name in dict.fromkeys([*files, *(each.file for each in wrong)]):
-        errors = [each for each in wrong if each.file == name]
-        cases = [_case(each) for each in errors] or [f'    <testcase classname="pgrepl.check" name={_quoted(name)}/>\n']
+    wrong = [finding for finding in findings if finding.is_error]
+    for name in dict.fromkeys([*files, *(finding.file for finding in wrong)]):
+        errors = [finding for finding in wrong if finding.file == name]
+        cases = [_case(finding) for finding in errors] or [
+            f'    <testcase classname="pgrepl.check" name={_quoted(name)}/>\n'
+        ]
         suites.append(
             f'  <testsuite name={_quoted(name)} tests="{len(cases)}" failures="{len(errors)}">\n'
             + "".join(cases)
@@ -113,11 +115,11 @@ def as_junit(files: Sequence[str], found: Sequence[Finding]) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n' + "".join(suites) + "</testsuites>\n"
 
 
-def _case(each: Finding) -> str:
-    text = as_text((), [each])
+def _case(finding: Finding) -> str:
+    text = as_text((), [finding])
     return (
-        f'    <testcase classname="pgrepl.check" name={_quoted(f"{each.file}:{each.line}:{each.column}")}>\n'
-        f"      <failure type={_quoted(each.sqlstate or each.severity)} message={_quoted(each.message)}>"
+        f'    <testcase classname="pgrepl.check" name={_quoted(f"{finding.file}:{finding.line}:{finding.column}")}>\n'
+        f"      <failure type={_quoted(finding.sqlstate or finding.severity)} message={_quoted(finding.message)}>"
         f"{escape(xml_text(text))}</failure>\n    </testcase>\n"
     )
 
@@ -169,13 +171,13 @@ class PlacedBuffer(QueryBuffer):
             self._line, self._column = line, 0
         source = self._lexer.sources[0]
         # the lexer has passed a token, or is about to pass the inside of a quoted one
-        found = [
+        places = [
             at
             for at in sorted((source.at - len(text), source.at))
             if at >= self._column and source.text.startswith(text, at)
         ]
-        if found and len(self._lexer.sources) == 1:
-            column = found[0]
+        if places and len(self._lexer.sources) == 1:
+            column = places[0]
             self._column = column + len(text)
         else:  # a variable's value
             column = max(source.text.rfind(":", 0, max(source.at, 1)), 0)

@@ -83,14 +83,14 @@ def import_schema_command(
     asked = {"view": views, "routine": routines or triggers, "trigger": triggers}
     kinds = [kind for kind, is_asked in asked.items() if is_asked]
     spoken = partial(_spoken, catalog, dbname, username)
-    found = _asked(
+    imported = _asked(
         conninfo, lambda link: list(create_statements(link, publications, kinds, with_servers=servers, spoken=spoken))
     )
     if not applied:
-        sys.stdout.write("".join(map(_printed, found)))
+        sys.stdout.write("".join(map(_printed, imported)))
         return OK
     with connection(catalog, dbname, username, makes=True) as connected:
-        _apply(connected.session, found)
+        _apply(connected.session, imported)
     return OK
 
 
@@ -103,35 +103,35 @@ def _spoken(catalog: str, dbname: str, username: str) -> int:
         return int(startup_settings(os.environ.get("PGOPTIONS", "")).get(_RELEASE, USUAL_RELEASE))
 
 
-def _printed(each: Imported) -> str:
-    notes = [f"-- {line}\n" for note in each.notes for line in note.splitlines()]
-    return "".join(notes) + (f"{each.statement}\n" if each.statement else "")
+def _printed(item: Imported) -> str:
+    notes = [f"-- {line}\n" for note in item.notes for line in note.splitlines()]
+    return "".join(notes) + (f"{item.statement}\n" if item.statement else "")
 
 
-def _apply(session: Session, found: Sequence[Imported]) -> None:
+def _apply(session: Session, imported: Sequence[Imported]) -> None:
     """Run the statements in one transaction, and name what is there, and what is not imported."""
     there: set[str] = set()  # tables
     _run(session, "BEGIN")
-    for each in found:
-        for note in (*each.notes, *each.noted):
+    for item in imported:
+        for note in (*item.notes, *item.noted):
             _warn(note)
-        if not each.statement or (each.table is not None and each.table.qualified_name in there):
+        if not item.statement or (item.table is not None and item.table.qualified_name in there):
             continue
         _run(session, "SAVEPOINT import_schema")
         try:
-            tags = _run(session, each.statement)
+            tags = _run(session, item.statement)
         except PgError as error:
-            if error.sqlstate not in _THERE and not each.name:
+            if error.sqlstate not in _THERE and not item.name:
                 raise
             _run(session, "ROLLBACK TO import_schema")
             tags = []
             if error.sqlstate not in _THERE:
-                _warn(f"{each.name} is not imported: {error.message}")
+                _warn(f"{item.name} is not imported: {error.message}")
             else:
                 session.notice("NOTICE", f"{error.message}, skipping", sqlstate=error.sqlstate)
-                if each.table is not None:
-                    there.add(each.table.qualified_name)
-                    tags = _add_columns(session, each.table)
+                if item.table is not None:
+                    there.add(item.table.qualified_name)
+                    tags = _add_columns(session, item.table)
         _run(session, "RELEASE import_schema")
         sys.stdout.write("".join(f"{tag}\n" for tag in tags))
     _run(session, "COMMIT")

@@ -56,14 +56,18 @@ def backup_command(folder: Path, as_json: bool, catalog: str, dbname: str, usern
 
     with connection(catalog, dbname, username) as opened:
         done = back_up(opened.session, folder)
-    made = done.manifest
+    manifest = done.manifest
     if as_json:
-        told = {"lsn": lsn_text(made.lsn), "made_at": made.made_at, "files": made.files, "bytes": made.bytes,
-                "copied": done.copied, "copied_bytes": done.copied_bytes, "removed": done.removed}  # fmt: skip
+        told = {
+            "lsn": lsn_text(manifest.lsn), "made_at": manifest.made_at,
+            "files": manifest.files, "bytes": manifest.bytes,
+            "copied": done.copied, "copied_bytes": done.copied_bytes, "removed": done.removed,
+        }  # fmt: skip
         sys.stdout.write(json.dumps(told) + "\n")
     else:
         sys.stdout.write(
-            f"backed up to {folder} at {lsn_text(made.lsn)}: {many(made.files, 'file')}, {done.copied} of them new\n"
+            f"backed up to {folder} at {lsn_text(manifest.lsn)}: "
+            f"{many(manifest.files, 'file')}, {done.copied} of them new\n"
         )
     return OK
 
@@ -87,8 +91,8 @@ def restore_command(folder: Path, target: Path) -> int:
     from pgrepl.replication.backup import restore
 
     file = target if target.suffix == ".db" else target / CATALOG_FILE
-    made = restore(folder, file)
-    sys.stdout.write(f"restored {file} as of {lsn_text(made.lsn)}, {made.made_at}\n")
+    manifest = restore(folder, file)
+    sys.stdout.write(f"restored {file} as of {lsn_text(manifest.lsn)}, {manifest.made_at}\n")
     return OK
 
 
@@ -219,7 +223,7 @@ def _catalog_of(folder: Path | None, catalog: str) -> str:
 
 def _tell(action: str, folder: str, done: Synchronized, as_json: bool) -> None:
     if as_json:
-        found = {
+        told = {
             "action": action,
             "folder": folder,
             "lsn": lsn_text(done.lsn),
@@ -228,7 +232,7 @@ def _tell(action: str, folder: str, done: Synchronized, as_json: bool) -> None:
             "bytes": done.bytes,
             "removed": done.removed,
         }
-        print(json.dumps(found))
+        print(json.dumps(told))
         return
     slots = f"slots: {', '.join(done.slots)}" if done.slots else "no slots"
     files = f"{done.files} new {'file' if done.files == 1 else 'files'}"
@@ -266,7 +270,7 @@ def verify_command(quick: bool, as_json: bool, username: str, dbname: str | None
             check_superuser(opened.session, "permission denied to verify an instance")
             work = Verification(opened.session, database=dbname, quick=quick)
             with _bar() as progress:
-                found = list(work.run(progress))
+                damages = list(work.run(progress))
     except (PgError, ConnectFailure) as problem:
         cause = problem if isinstance(problem, PgError) else problem.__cause__
         if not isinstance(cause, PgError) or cause.sqlstate != "XX001":
@@ -274,10 +278,10 @@ def verify_command(quick: bool, as_json: bool, username: str, dbname: str | None
         say(cause.report)
         return DAMAGED
     if as_json:
-        sys.stdout.write(_json(work, found) + "\n")
+        sys.stdout.write(_json(work, damages) + "\n")
     else:
-        _write(work, found)
-    return DAMAGED if found else OK
+        _write(work, damages)
+    return DAMAGED if damages else OK
 
 
 @contextmanager
@@ -296,13 +300,13 @@ def _bar() -> Iterator[Progress]:
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
-def _write(work: Verification, found: Sequence[Damage]) -> None:
-    if found:
-        rows = [(damage.table or "", damage.file or "", damage.what) for damage in found]
+def _write(work: Verification, damages: Sequence[Damage]) -> None:
+    if damages:
+        rows = [(damage.table or "", damage.file or "", damage.what) for damage in damages]
         write_table(sys.stdout, "Damage", ("Table", "File", "What is wrong"), rows)
     files = f"{many(work.files, 'file')} ({pg_size_pretty(work.bytes)})"
     verified = f"{many(work.tables, 'table')}, {files}, {many(work.inlined_rows, 'inlined row')}"
-    result = "no damage" if not found else many(len(found), "problem")
+    result = "no damage" if not damages else many(len(damages), "problem")
     sys.stdout.write(f"verified {verified}: {result}\n")
     for name, why in work.unknown:
         sys.stdout.write(f"not verified: {name}: {why}\n")
@@ -311,7 +315,7 @@ def _write(work: Verification, found: Sequence[Damage]) -> None:
         sys.stdout.write(f"{many(work.unused_files, 'file')} {what} to no table: VACUUM removes what is not needed\n")
 
 
-def _json(work: Verification, found: Sequence[Damage]) -> str:
+def _json(work: Verification, damages: Sequence[Damage]) -> str:
     answer = {
         "tables": work.tables,
         "files": work.files,
@@ -319,6 +323,6 @@ def _json(work: Verification, found: Sequence[Damage]) -> str:
         "inlined_rows": work.inlined_rows,
         "unused_files": work.unused_files,
         "not_verified": [{"table": name, "why": why} for name, why in work.unknown],
-        "damage": [{"table": damage.table, "file": damage.file, "what": damage.what} for damage in found],
+        "damage": [{"table": damage.table, "file": damage.file, "what": damage.what} for damage in damages],
     }
     return json.dumps(answer, ensure_ascii=False, indent=2)

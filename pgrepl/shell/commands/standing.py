@@ -92,28 +92,28 @@ def problems(status: Status, *, with_kept: bool = True) -> Iterator[list[Line]]:
         yield [Line(told), _statement(refresh)]
 
 
-def _retained(where: str, status: Status, found: Retained) -> Iterator[list[Line]]:
+def _retained(where: str, status: Status, retained: Retained) -> Iterator[list[Line]]:
     """What the publisher keeps for the slot."""
-    if found.snapshots is not None:
-        if found.size:
-            oldest = ", the oldest slot" if found.is_oldest else ""
-            what = f"{pg_size_pretty(found.size)} of files in {many(found.snapshots, 'snapshot')}"
+    if retained.snapshots is not None:
+        if retained.size:
+            oldest = ", the oldest slot" if retained.is_oldest else ""
+            what = f"{pg_size_pretty(retained.size)} of files in {many(retained.snapshots, 'snapshot')}"
             yield [Line(f'{where}: the publisher keeps {what} for replication slot "{status.slot}"{oldest}.')]
-    elif found.status != LOST:
-        yield [Line(f'{where}: the publisher retains {wal_text(found)} for replication slot "{status.slot}".')]
+    elif retained.status != LOST:
+        yield [Line(f'{where}: the publisher retains {wal_text(retained)} for replication slot "{status.slot}".')]
 
 
-def wal_text(found: Retained) -> str:
-    facts = [f"wal_status {found.status}"]
-    if found.left is not None:
-        facts.append(f"{pg_size_pretty(max(0, found.left))} left")
-    if found.seconds:
-        facts.append(f"for {duration(found.seconds)} or longer")
-    if found.spills:
-        facts.append(f"{pg_size_pretty(found.spilled)} spilled to its disk")
-    if found.transaction is not None:
-        facts.append(f"oldest open transaction: {found.transaction.name}, {duration(found.transaction.seconds)}")
-    return f"{pg_size_pretty(found.size)} of WAL ({'; '.join(facts)})"
+def wal_text(retained: Retained) -> str:
+    facts = [f"wal_status {retained.status}"]
+    if retained.left is not None:
+        facts.append(f"{pg_size_pretty(max(0, retained.left))} left")
+    if retained.seconds:
+        facts.append(f"for {duration(retained.seconds)} or longer")
+    if retained.spills:
+        facts.append(f"{pg_size_pretty(retained.spilled)} spilled to its disk")
+    if retained.transaction is not None:
+        facts.append(f"oldest open transaction: {retained.transaction.name}, {duration(retained.transaction.seconds)}")
+    return f"{pg_size_pretty(retained.size)} of WAL ({'; '.join(facts)})"
 
 
 def _stopped(where: str, stop: Stop) -> list[Line]:

@@ -47,15 +47,15 @@ _UNBROKEN = tuple(HEADERS.index(name) for name in ("Worker", "Applied", "Behind"
 _LISTED = 4  # tables that are named one by one
 
 
-def status_text(found: Sequence[Status], title: str = "Subscriptions", width: int = WIDTH) -> str:
-    rows = [status_row(status) for status in found]
+def status_text(statuses: Sequence[Status], title: str = "Subscriptions", width: int = WIDTH) -> str:
+    rows = [status_row(status) for status in statuses]
     table = TableContent(HEADERS, rows, "l" * len(HEADERS), title, ())
     options = PrintOptions(title=title)
     layout = lay_out(table, options, 0)
     if layout.exceeds(width):
         options = PrintOptions(title=title, format="wrapped", columns=width)
         layout = lay_out(table, options, width, _UNBROKEN)
-    wrong = [_wrapped(lines, width) + "\n" for status in found for lines in problems(status)]
+    wrong = [_wrapped(lines, width) + "\n" for status in statuses for lines in problems(status)]
     return "".join([aligned(table, options, layout), *wrong])
 
 
@@ -89,23 +89,23 @@ def _table(table: TableStatus) -> str:
     return f"{table.name} {table.state}{left}" + ("" if table.copy is None else f", {copy_text(table.copy)}")
 
 
-def over_text(found: Sequence[Status], limit: float, width: int = WIDTH) -> str:
+def over_text(statuses: Sequence[Status], limit: float, width: int = WIDTH) -> str:
     """The subscriptions that are over a limit of seconds, and why."""
-    over = [(status, reason) for status in found if (reason := status.exceeds(limit)) is not None]
+    over = [(status, reason) for status in statuses if (reason := status.exceeds(limit)) is not None]
     told = 'Subscription "{}" in database "{}" is over the limit: {}.'
     return _wrapped([Line(told.format(status.name, status.database, reason)) for status, reason in over], width)
 
 
 def _wrapped(lines: Sequence[Line], width: int) -> str:
-    found: list[str] = []
+    wrapped: list[str] = []
     for text, indent, is_statement in lines:
         further = indent and f"{indent}  "
         for line in text.splitlines():
             whole = len(indent + line) + 1 if is_statement else width - 1
-            found += textwrap.wrap(
+            wrapped += textwrap.wrap(
                 line, whole, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False
             )
-    return "".join(line + "\n" for line in found)
+    return "".join(line + "\n" for line in wrapped)
 
 
 # --- status -----------------------------------------------------------------------------------------------------------
@@ -155,12 +155,12 @@ def status_command(
     with connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened:
         check_may_look(opened.session)
         if html is not None:
-            found = _write_page(opened, subscription, dbname, html)
-            return OK if max_lag is None or not any(each.exceeds(max_lag) for each in found) else FAILURE
+            statuses = _write_page(opened, subscription, dbname, html)
+            return OK if max_lag is None or not any(status.exceeds(max_lag) for status in statuses) else FAILURE
         if not watch:
-            found = _look(opened, subscription, dbname)
-            _write(found, as_json=as_json, max_lag=max_lag)
-            return OK if max_lag is None or not any(each.exceeds(max_lag) for each in found) else FAILURE
+            statuses = _look(opened, subscription, dbname)
+            _write(statuses, as_json=as_json, max_lag=max_lag)
+            return OK if max_lag is None or not any(status.exceeds(max_lag) for status in statuses) else FAILURE
         with suppress(KeyboardInterrupt):
             _watch(opened, subscription, dbname, interval, as_json)
     return OK
@@ -177,13 +177,13 @@ def _write_page(opened: Connection, names: Sequence[str], dbname: str | None, fi
 
     catalog = opened.session.catalog.path
     spark = kept(facts_path(catalog))
-    found = replace(overview(opened.session, names, dbname), spark=spark)
-    text = page(found, History(history_path(catalog)), is_served=False)
+    shown = replace(overview(opened.session, names, dbname), spark=spark)
+    text = page(shown, History(history_path(catalog)), is_served=False)
     try:
         file.write_text(text, "utf-8")
     except OSError as problem:
         raise PgError("58030", f'could not write file "{file}": {problem.strerror}') from None
-    return [each.status for each in found.subscriptions]
+    return [subscription.status for subscription in shown.subscriptions]
 
 
 def _watch(opened: Connection, names: Sequence[str], dbname: str | None, interval: float, as_json: bool) -> None:
@@ -197,8 +197,8 @@ def _watch(opened: Connection, names: Sequence[str], dbname: str | None, interva
 
     with Live(refresh_per_second=4) as live:
         while True:
-            found, title = _look(opened, names, dbname), f"Subscriptions on {time.strftime('%c')}"
-            text = status_text(found, title, _width())
+            statuses, title = _look(opened, names, dbname), f"Subscriptions on {time.strftime('%c')}"
+            text = status_text(statuses, title, _width())
             live.update(Text(text, no_wrap=True, overflow="ignore"))
             time.sleep(interval)
 
@@ -209,15 +209,15 @@ def _width() -> int:
     return WIDTH if size is None or not size.columns else size.columns
 
 
-def _write(found: Sequence[Status], *, as_json: bool, max_lag: float | None = None) -> None:
+def _write(statuses: Sequence[Status], *, as_json: bool, max_lag: float | None = None) -> None:
     if not as_json:
         width = _width()
-        over = "" if max_lag is None else over_text(found, max_lag, width)
-        sys.stdout.write(status_text(found, width=width) + over)
+        over = "" if max_lag is None else over_text(statuses, max_lag, width)
+        sys.stdout.write(status_text(statuses, width=width) + over)
         return
-    listed = [status.as_json() for status in found]
+    listed = [status.as_json() for status in statuses]
     if max_lag is not None:
-        listed = [{**each, "over": status.exceeds(max_lag)} for each, status in zip(listed, found, strict=True)]
+        listed = [{**facts, "over": status.exceeds(max_lag)} for facts, status in zip(listed, statuses, strict=True)]
     sys.stdout.write(json.dumps(listed, ensure_ascii=False, indent=2) + "\n")
 
 
@@ -252,15 +252,15 @@ def list_command(
     from pgrepl.replication.subscriber.decisions import kept_conflicts
 
     with connection(catalog, dbname, username) as opened:
-        found = kept_conflicts(opened.session, subscription, everything=everything)
+        conflicts = kept_conflicts(opened.session, subscription, everything=everything)
     if as_json:
-        sys.stdout.write(json.dumps([_facts(each) for each in found], ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps([_facts(conflict) for conflict in conflicts], ensure_ascii=False) + "\n")
         return OK
-    if not found:
+    if not conflicts:
         click.echo("no conflicts")
         return OK
     headers = ("ID", "Subscription", "LSN", "Table", "Conflict", "State", "Key", "Local row", "Remote row")
-    write_table(sys.stdout, "Conflicts", headers, [_cells(each) for each in found])
+    write_table(sys.stdout, "Conflicts", headers, [_cells(conflict) for conflict in conflicts])
     return OK
 
 
@@ -269,7 +269,7 @@ def _cells(kept: Kept) -> tuple[str, ...]:
     what = f"{row.operation} {row.kind}" if row.kind == "skipped" else row.kind
     shown = (row.key, row.local_row, row.mended_row or row.remote_row)
     table = f"{row.schemaname}.{row.relname}"
-    return (str(row.id), name, lsn_text(row.finish_lsn), table, what, row.state, *(each or "" for each in shown))
+    return (str(row.id), name, lsn_text(row.finish_lsn), table, what, row.state, *(text or "" for text in shown))
 
 
 def _facts(kept: Kept) -> dict[str, Any]:
@@ -306,7 +306,7 @@ def retry_command(
     """
     from pgrepl.replication.subscriber.decisions import retry
 
-    changed = dict(_pair(each) for each in values) | dict.fromkeys(nulls)
+    changed = dict(_pair(value) for value in values) | dict.fromkeys(nulls)
     stopped: dict[str, None] = {}
     with connection(catalog, dbname, username) as opened:
         for number in ids:

@@ -43,10 +43,10 @@ class Seconds(click.FloatRange):
     """Seconds that can be waited for: neither NaN nor infinity, which are numbers for Python."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        found = super().convert(value, param, ctx)
-        if not found <= _LONGEST:
+        seconds = super().convert(value, param, ctx)
+        if not seconds <= _LONGEST:
             self.fail(f"{value} is too long a time", param, ctx)
-        return found
+        return seconds
 
 
 def connecting(command: Command) -> Command:

@@ -71,22 +71,22 @@ def _check(name: str) -> int:
             raise ConnectFailure(f'connection to catalog "{name}" failed: FATAL:  {error.message}') from error
         link = sqlite_catalog(copy, name).connect()
         try:
-            ((found,),) = link.execute(sql.FORMAT_OF_CATALOG)
+            ((version,),) = link.execute(sql.FORMAT_OF_CATALOG)
             migrate(link, f"{Path(name).absolute()}.files/")
             lake = dict(link.execute(sql.OPTIONS_OF_LAKE))["version"]
         finally:
             link.close()
-    if found == FORMAT_VERSION:
-        sys.stdout.write(f'catalog "{name}" has format {found}, the newest\n')
+    if version == FORMAT_VERSION:
+        sys.stdout.write(f'catalog "{name}" has format {version}, the newest\n')
     else:
         sys.stdout.write(
-            f'catalog "{name}" has format {found}; the next command that opens it copies it to "{name}.format{found}"\n'
-            f"and migrates it to format {FORMAT_VERSION}, which went well with a copy:\n"
+            f'catalog "{name}" has format {version}; the next command that opens it copies it to '
+            f'"{name}.format{version}"\nand migrates it to format {FORMAT_VERSION}, which went well with a copy:\n'
         )
-        for number in range(found + 1, FORMAT_VERSION + 1):
+        for number in range(version + 1, FORMAT_VERSION + 1):
             sys.stdout.write(f"  {number}: {BROUGHT[number]}\n")
     if lake == NEWEST:
         sys.stdout.write(f"it has DuckLake {lake}, the newest\n")
     else:
         sys.stdout.write(f'it has DuckLake {lake}; "pgrepl upgrade" brings it to {NEWEST}, and nothing else does\n')
-    return OK if found == FORMAT_VERSION else FAILURE
+    return OK if version == FORMAT_VERSION else FAILURE

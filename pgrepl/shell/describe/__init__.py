@@ -1,8 +1,9 @@
 r"""`\d` and its family: descriptions of the catalog's objects in psql's tables.
 
-`listing` has what all share, `relation` describes relations, `publications` (and subscriptions),
-`functions` (and types), `roles` (with databases, privileges and settings) and `catalog_lists` the rest. They use the
-catalog's look-ups instead of SQL, so that a description is as quick in a large catalog as in a small one.
+`listing` has what all share, `relation` describes relations (`footers_of`: the lines below a table, whose definitions
+expr/print writes), `publications` (and subscriptions), `functions` (and types), `roles` (with databases, privileges
+and settings) and `catalog_lists` the rest. They use the catalog's look-ups instead of SQL, so that a description is as
+quick in a large catalog as in a small one.
 """
 
 from __future__ import annotations
@@ -27,14 +28,16 @@ _FUNCTION_KINDS = frozenset("anptw")
 
 def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
     r"""Run `\d…`, `\l…` or `\z…`; `args` are its pattern arguments. None: there is no such command."""
-    describe = _find(command)
-    if describe is None:
+    verbose, system = "+" in command, "S" in command
+    kind = _kind(command)
+    describe = None if kind is None else _find(kind, verbose, system)
+    if kind is None or describe is None:
         return None
     connection = shell.connection
     if connection is None:
         shell.error("You are currently not connected to a database.")
         return False
-    if not _echo(shell, command, args[0] if args else None):
+    if not _echo(shell, kind, args[0] if args else None, verbose, system):
         return False
     from pgrepl.shell.describe.listing import BadPattern
 
@@ -51,13 +54,13 @@ def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
         return False
 
 
-def _echo(shell: Shell, command: str, pattern: str | None) -> bool:
+def _echo(shell: Shell, kind: str, pattern: str | None, verbose: bool, system: bool) -> bool:
     """Print the query that ECHO_HIDDEN shows; False: the command is not to be run."""
     if shell.variables.word("ECHO_HIDDEN") == "off":
         return True
     from pgrepl.shell.describe.hidden_queries import hidden_query
 
-    query = hidden_query(command, pattern)
+    query = hidden_query(kind, pattern, verbose, system)
     return query is None or shell.echo_hidden(query)
 
 
@@ -71,39 +74,41 @@ def _first(args: Sequence[str | None]) -> str | None:
     return args[0] if args else None
 
 
-def _find(command: str) -> Describe | None:
-    verbose, system = "+" in command, "S" in command
-    word = command.replace("+", "").replace("S", "")
-    if word in ("l", "list"):
-        return _other("databases", verbose, system)
-    if word == "z":
-        word = "dp"
-    if not word.startswith("d"):
+def _kind(command: str) -> str | None:
+    r"""The letters that say what is listed, "" of `\d`; None: there is no such command. psql looks at the first ones,
+    and for `+` and `S` anywhere (exec_command_d)."""
+    if command in ("l", "l+", "list", "list+"):
+        return "databases"
+    if command in ("z", "zS"):
+        return "p"
+    letters = command[1:]
+    first, second = letters[:1], letters[1:2]
+    if not command.startswith("d"):
         return None
-    kind = word[1:]
+    if first in ("", "+", "S"):
+        return ""
+    if first in RELATION_LETTERS:
+        return "".join(letter for letter in letters if letter in RELATION_LETTERS)
+    for known in _LONG:
+        if letters.startswith(known):
+            return known
+    if first in "AeF":
+        return letters[:2].rstrip("+")
+    if first == "P":
+        return "P" + "".join(letter for letter in letters if letter in "tin") if second in ("", *"+tin") else None
+    if first == "f":
+        return letters.replace("+", "").replace("S", "") if second in ("", *"+S", *_FUNCTION_KINDS) else None
+    return first if first in _ALONE else None
+
+
+def _find(kind: str, verbose: bool, system: bool) -> Describe | None:
     if kind == "":
         return lambda shell, args: _describe(shell, _first(args), verbose, system)
-    if kind[0] in "AeF":  # of which only the next letter counts
-        kind = (command[1] + command[2:3]).rstrip("+")
-    else:
-        kind = _without_others(kind)
     if set(kind) <= RELATION_LETTERS:
         from pgrepl.shell.describe.relation import list_relations
 
         return lambda shell, args: list_relations(shell, kind, _first(args), verbose, system)
     return _other(kind, verbose, system)
-
-
-def _without_others(kind: str) -> str:
-    """The kind without letters that mean nothing, which psql passes over in most commands (exec_command_d)."""
-    if kind[0] in RELATION_LETTERS:
-        return "".join(letter for letter in kind if letter in RELATION_LETTERS)
-    for known in _LONG:
-        if kind.startswith(known):
-            return known
-    if kind[0] == "P" and kind[1:2] in ("t", "i", "n"):
-        return "P" + "".join(letter for letter in kind[1:] if letter in "tin")
-    return kind[0] if kind[0] in _ALONE else kind
 
 
 _ROLES, _FUNCTIONS = "pgrepl.shell.describe.roles", "pgrepl.shell.describe.functions"
@@ -129,7 +134,9 @@ def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
         (module, name), asked = _LISTS[kind]
         given = [{"v": verbose, "s": system}[letter] for letter in asked]
         return lambda shell, args: bool(getattr(import_module(module), name)(shell, _first(args), *given))
-    if kind[:1] == "f" and set(kind[1:]) <= _FUNCTION_KINDS:
+    if kind[0] == "f":
+        if not set(kind[1:]) <= _FUNCTION_KINDS:
+            return _only_function_kinds
         from pgrepl.shell.describe.functions import list_functions
 
         return lambda shell, args: list_functions(shell, kind[1:], args, verbose, system)
@@ -147,6 +154,11 @@ def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
 
         return lambda shell, args: list_objects(shell, kind, args, verbose, system)
     return None
+
+
+def _only_function_kinds(shell: Shell, args: Sequence[str | None]) -> bool:
+    shell.error(r"\df only takes [anptwS+] as options")
+    return True
 
 
 def _describe(shell: Shell, pattern: str | None, verbose: bool, system: bool) -> bool:

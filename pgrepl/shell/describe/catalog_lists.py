@@ -20,6 +20,7 @@ from pgrepl.shell.describe.listing import (
     read_pattern,
     read_type_pattern,
     session_of,
+    where_clause,
 )
 from pgrepl.shell.shell import quote_literal
 from pgrepl.sql.nodes import SelectStmt
@@ -48,22 +49,18 @@ class _Names(NamedTuple):
 
 def _matches(pattern: NamePattern | None, names: _Names) -> list[str]:
     """The conditions of a pattern, as processSQLNamePattern makes them."""
-    found: list[str] = []
+    conditions: list[str] = []
     if pattern is not None:
         if pattern.name.regex != "^(.*)$":
             tests = [_test(column, pattern.name) for column in (names.name, names.other) if column]
-            found.append(tests[0] if len(tests) == 1 else "({}\n        OR {})".format(*tests))
+            conditions.append(tests[0] if len(tests) == 1 else "({}\n        OR {})".format(*tests))
         if pattern.schema is not None and names.schema:
-            return found + ([_test(names.schema, pattern.schema)] if pattern.schema.regex != "^(.*)$" else [])
-    return [*found, names.visible] if names.visible else found
+            return conditions + ([_test(names.schema, pattern.schema)] if pattern.schema.regex != "^(.*)$" else [])
+    return [*conditions, names.visible] if names.visible else conditions
 
 
 def _test(column: str, part: PatternPart) -> str:
     return f"{column} OPERATOR(pg_catalog.~) {quote_literal(part.regex).lstrip()} COLLATE pg_catalog.default"
-
-
-def _where(conditions: Sequence[str]) -> str:
-    return "\nWHERE " + "\n  AND ".join(conditions) if conditions else ""
 
 
 def _usual(pattern: NamePattern | None, system: bool) -> list[str]:
@@ -88,7 +85,7 @@ def _descriptions(pattern: NamePattern | None, verbose: bool, system: bool) -> s
         return (
             f"  SELECT o.oid as oid, o.tableoid as tableoid, n.nspname as nspname,\n"
             f"  CAST({name} AS pg_catalog.text) as name, CAST('{kind}' AS pg_catalog.text) as object\n"
-            f"  FROM pg_catalog.{of} o\n{joins}{_where(conditions)}"
+            f"  FROM pg_catalog.{of} o\n{joins}{where_clause(conditions)}"
         )
 
     schema = "\n    LEFT JOIN pg_catalog.pg_namespace n ON n.oid = "
@@ -147,7 +144,7 @@ def _operators(
         "FROM pg_catalog.pg_operator o\n     LEFT JOIN pg_catalog.pg_namespace n ON n.oid = o.oprnamespace"
         + ("\n     LEFT JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode" if verbose and leakproof else "")
         + joins
-        + _where(conditions)
+        + where_clause(conditions)
         + "\nORDER BY 1, 2, 3, 4;"
     )
 
@@ -199,7 +196,7 @@ def _partitioned(kinds: str, pattern: NamePattern | None, verbose: bool) -> tupl
         + ("\n     LEFT JOIN pg_catalog.pg_class c2 ON i.indrelid = c2.oid" if indexes else "")
         + ("\n     LEFT JOIN pg_catalog.pg_inherits inh ON c.oid = inh.inhrelid" if nested else "")
         + (_PARTITION_SIZES if verbose else "")
-        + _where(conditions)
+        + where_clause(conditions)
         + f"\nORDER BY {', '.join([*order, chr(34) + 'Name' + chr(34)])};"
     )
     return f"List of partitioned {title}", query
@@ -207,7 +204,7 @@ def _partitioned(kinds: str, pattern: NamePattern | None, verbose: bool) -> tupl
 
 def _escaped(text: str | None) -> str | None:
     """An operator's name as a pattern: its characters stand for themselves, but for `*` and `?`."""
-    return text if text is None or '"' in text else re.sub(r"[|+()\[\]{}^\\]", lambda found: f'"{found[0]}"', text)
+    return text if text is None or '"' in text else re.sub(r"[|+()\[\]{}^\\]", lambda match: f'"{match[0]}"', text)
 
 
 # --- the lists --------------------------------------------------------------------------------------------------------
@@ -291,33 +288,34 @@ def list_objects(shell: Shell, kind: str, args: Sequence[str | None], verbose: b
 def _list(shell: Shell, kind: str, args: Sequence[str | None], verbose: bool, system: bool) -> bool:
     title, columns, always = _LISTS[kind]
     text = args[0] if args else None
-    conditions = [each for each in always if each not in _USUAL or (text is None and not system)]
+    conditions = [condition for condition in always if condition not in _USUAL or (text is None and not system)]
     for number, (names, word) in enumerate(zip(columns, [*args, None], strict=False)):
         if number and word is None:
             continue
-        tests = _matches(read_pattern(shell, word, qualified=bool(names.schema)), names)
+        pattern = read_pattern(shell, word, qualified=bool(names.schema), dots=1 if kind == "L" else 0)
+        tests = _matches(pattern, names)
         conditions += [_query("Af of a type", tests)] if number and kind == "Af" else tests
     newer = session_of(shell).settings.release >= 18
     marks = (" +8" if newer else " +7") if verbose else (" -*" if newer else " -")
     query = _query(kind, conditions, marks=marks)
     if not verbose or kind not in _DETAILED:
         return _print(shell, title, query)
-    found = _rows(shell, query)
-    if found is None:
+    result = _rows(shell, query)
+    if result is None:
         return False
-    if not found[1]:
+    if not result[1]:
         if not shell.quiet:
             what = _DETAILED[kind]
             shell.error(f"Did not find any {what}s." if text is None else f'Did not find any {what} named "{text}".')
         return False
-    return all(_describe(shell, kind, [cell or "" for cell in row]) for row in found[1])
+    return all(_describe(shell, kind, [cell or "" for cell in row]) for row in result[1])
 
 
 def _query(name: str, conditions: Sequence[str] = (), found: str = "", *, marks: str = " ") -> str:
     """A query of lists.sql, of the lines with these marks."""
     options = query_text(_FILE, "options")
     lines = re.sub(r"\{options (\w+)\}", lambda of: options.replace("{of}", of[1]), query_text(_FILE, name, marks))
-    where = f"{_where(conditions)[1:]}\n" if conditions else ""
+    where = f"{where_clause(conditions)[1:]}\n" if conditions else ""
     joined = "".join(f"  AND {condition}\n" for condition in conditions)
     return lines.replace("{where}", where).replace("{and}", joined).replace("{found}", found)
 
@@ -342,10 +340,10 @@ def _describe(shell: Shell, kind: str, row: Sequence[str]) -> bool:
 
 
 def _print(shell: Shell, title: str, text: str, footers: Sequence[str] | None = None) -> bool:
-    found = _rows(shell, text)
-    if found is None:
+    result = _rows(shell, text)
+    if result is None:
         return False
-    columns, rows = found
+    columns, rows = result
     right = [place for place, column in enumerate(columns) if column.type in _NUMBERS]
     return print_listing(shell, title, [column.name for column in columns], rows, footers=footers, right=right)
 

@@ -66,16 +66,16 @@ def _matching(session: Session, pattern: NamePattern | None, with_system: bool) 
     """The functions of a pattern; without a schema in it, visible ones."""
     literal = None if pattern is None else pattern.name.literal
     if literal is not None:
-        found = routines_named(session, literal)
+        procs = routines_named(session, literal)
     else:
-        found = [as_proc(session, row) for row in routine_rows(session)]
-        found += list(builtin.procs_of(session.settings.release)) if with_system else []
+        procs = [as_proc(session, row) for row in routine_rows(session)]
+        procs += list(builtin.procs_of(session.settings.release)) if with_system else []
     if pattern is not None:
-        found = [proc for proc in found if pattern.name.matches(proc.name)]
+        procs = [proc for proc in procs if pattern.name.matches(proc.name)]
         schema = pattern.schema
         if schema is not None:
-            return [proc for proc in found if schema.matches(proc.schema)]
-    return [proc for proc in found if is_visible(session, proc)]
+            return [proc for proc in procs if schema.matches(proc.schema)]
+    return [proc for proc in procs if is_visible(session, proc)]
 
 
 def _is_of(proc: Proc, kinds: str) -> bool:
@@ -149,23 +149,23 @@ def list_types(shell: Shell, text: str | None, verbose: bool, system: bool) -> b
         headers += ["Internal name", "Size", "Elements", "Owner", "Access privileges"]
     with_arrays = text is not None and "[]" in text
     listed = []
-    for each in _matching_types(session, pattern, text is not None or system):
-        if not (_is_array(each.type) and not with_arrays) and not (each.row is None and each.type.relid):
-            listed.append(_cells(session, each, verbose))
+    for entry in _matching_types(session, pattern, text is not None or system):
+        if not (_is_array(entry.type) and not with_arrays) and not (entry.row is None and entry.type.relid):
+            listed.append(_cells(session, entry, verbose))
     listed.sort(key=lambda cells: (cells[0] or "", cells[1] or ""))
     return print_listing(shell, "List of data types", [*headers, "Description"], listed)
 
 
-def _cells(session: Session, each: _Listed, verbose: bool) -> list[str | None]:
-    cells: list[str | None] = [each.type.schema, each.name]
+def _cells(session: Session, entry: _Listed, verbose: bool) -> list[str | None]:
+    cells: list[str | None] = [entry.type.schema, entry.name]
     if verbose:
-        known = described(each.oid)
-        size = "tuple" if each.type.relid else "var" if each.type.len < 0 else str(each.type.len)
+        known = described(entry.oid)
+        size = "tuple" if entry.type.relid else "var" if entry.type.len < 0 else str(entry.type.len)
         labels = () if known is None else known.labels
-        owner = BOOTSTRAP_SUPERUSER if each.row is None else each.row.typowner
-        cells += [each.type.name, size, "\n".join(label.name for label in labels), role_display(session, owner)]
-        cells.append(None if each.row is None else shown_acl(session, each.row.typacl))
-    return [*cells, comment_on(session, PG_TYPE, int(each.oid))]
+        owner = BOOTSTRAP_SUPERUSER if entry.row is None else entry.row.typowner
+        cells += [entry.type.name, size, "\n".join(label.name for label in labels), role_display(session, owner)]
+        cells.append(None if entry.row is None else shown_acl(session, entry.row.typacl))
+    return [*cells, comment_on(session, PG_TYPE, int(entry.oid))]
 
 
 def list_domains(shell: Shell, text: str | None, verbose: bool, system: bool) -> bool:
@@ -176,16 +176,16 @@ def list_domains(shell: Shell, text: str | None, verbose: bool, system: bool) ->
     if verbose:
         headers += ["Access privileges", "Description"]
     listed = [
-        _domain_cells(session, each, verbose)
-        for each in _matching_types(session, pattern, text is not None or system)
-        if each.type.typtype == "d"
+        _domain_cells(session, entry, verbose)
+        for entry in _matching_types(session, pattern, text is not None or system)
+        if entry.type.typtype == "d"
     ]
     listed.sort(key=lambda cells: (cells[0] or "", cells[1] or ""))
     return print_listing(shell, "List of domains", headers, listed)
 
 
-def _domain_cells(session: Session, each: _Listed, verbose: bool) -> list[str | None]:
-    domain, row = each.type, each.row
+def _domain_cells(session: Session, entry: _Listed, verbose: bool) -> list[str | None]:
+    domain, row = entry.type, entry.row
     base = type_by_oid(domain.basetype)
     collation = None
     if base is not None and domain.collation != base.collation:
@@ -194,14 +194,14 @@ def _domain_cells(session: Session, each: _Listed, verbose: bool) -> list[str | 
     if row is not None:
         if row.typdefaultbin is not None:
             default = expression_text(session, stored.from_json(row.typdefaultbin, session))
-        found = [c for c in domain_constraints(session, row.oid) if c.contype == "c"]
-        checks = [constraint_definition(session, c.oid, True) or "" for c in found]
+        constraints = [c for c in domain_constraints(session, row.oid) if c.contype == "c"]
+        checks = [constraint_definition(session, c.oid, True) or "" for c in constraints]
     cells: list[str | None] = [
         domain.schema, domain.name, type_text(session, domain.basetype, domain.typmod), collation,
         "not null" if domain.notnull else None, default, " ".join(checks),
     ]  # fmt: skip
     if verbose:
-        cells += [None if row is None else shown_acl(session, row.typacl), comment_on(session, PG_TYPE, int(each.oid))]
+        cells += [None if row is None else shown_acl(session, row.typacl), comment_on(session, PG_TYPE, int(entry.oid))]
     return cells
 
 
@@ -223,18 +223,18 @@ def _matching_types(session: Session, pattern: NamePattern | None, with_system: 
         candidates += [_Listed(kind.oid, kind, None, type_text(session, kind.oid)) for kind in builtin.types]
     schema = None if pattern is None else pattern.schema
     chosen = []
-    for each in candidates:
-        if pattern is not None and not (pattern.name.matches(each.type.name) or pattern.name.matches(each.name)):
+    for entry in candidates:
+        if pattern is not None and not (pattern.name.matches(entry.type.name) or pattern.name.matches(entry.name)):
             continue
-        if schema is not None and not schema.matches(each.type.schema):
+        if schema is not None and not schema.matches(entry.type.schema):
             continue
-        if schema is None and not _is_visible(session, each):
+        if schema is None and not _is_visible(session, entry):
             continue
-        chosen.append(each)
+        chosen.append(entry)
     return chosen
 
 
-def _is_visible(session: Session, each: _Listed) -> bool:
-    if each.row is not None:
-        return type_is_visible(session, each.row)
-    return _SYSTEM_SCHEMAS[each.type.schema] in search_path(session)
+def _is_visible(session: Session, entry: _Listed) -> bool:
+    if entry.row is not None:
+        return type_is_visible(session, entry.row)
+    return _SYSTEM_SCHEMAS[entry.type.schema] in search_path(session)

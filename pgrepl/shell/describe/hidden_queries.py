@@ -5,19 +5,17 @@ The describe commands themselves use the catalog's look-ups; the queries are for
 
 from __future__ import annotations
 
-from pgrepl.shell.describe.listing import BadPattern, PatternPart, parse_pattern, query_text
+from pgrepl.shell.describe.listing import BadPattern, PatternPart, parse_pattern, query_text, where_clause
 from pgrepl.shell.describe.publications import COLUMNS, FLAGS, MORE
 from pgrepl.shell.shell import quote_literal
 
 _KINDS = {"t": "'r', 'p'", "v": "'v'", "m": "'m'", "i": "'i', 'I'", "s": "'S'", "E": "'f'"}
+_INDENT = " " * 6
 _NO_SYSTEM = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_toast'"
 
 
-def hidden_query(command: str, text: str | None) -> str | None:
+def hidden_query(kind: str, text: str | None, verbose: bool, system: bool) -> str | None:
     """The query of a command with its pattern; None: the pattern is not valid, or catalog_lists shows the query."""
-    verbose, system = "+" in command, "S" in command
-    word = command.replace("+", "").replace("S", "")
-    kind = "databases" if word in ("l", "list") else "p" if word == "z" else word[1:]
     try:
         if kind == "" and text is not None:
             return _query("columns", ["a.attnum > 0", "NOT a.attisdropped", *_relation_named(text)])
@@ -36,12 +34,8 @@ def _matches(column: str, part: PatternPart) -> str:
     return f"{column} ~ {quote_literal(part.regex).lstrip()}"
 
 
-def _where(conditions: list[str]) -> str:
-    return "\nWHERE " + "\n      AND ".join(conditions) if conditions else ""
-
-
-def _named(column: str, text: str | None) -> list[str]:
-    pattern = parse_pattern(text, qualified=False, database="")
+def _named(column: str, text: str | None, dots: int | None = 0) -> list[str]:
+    pattern = parse_pattern(text, qualified=False, dots=dots, database="")
     return [] if pattern is None else [_matches(column, pattern.name)]
 
 
@@ -58,7 +52,7 @@ def _relation_named(text: str | None) -> list[str]:
 
 
 def _query(name: str, conditions: list[str]) -> str:
-    return query_text("hidden.sql", name).replace("{where}", _where(conditions))
+    return query_text("hidden.sql", name).replace("{where}", where_clause(conditions, _INDENT))
 
 
 _HERE = "subdbid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())"
@@ -79,12 +73,14 @@ def _listed(start: str, columns: list[tuple[str, str]]) -> str:
 def _of(kind: str, text: str | None, verbose: bool, system: bool) -> str | None:
     if kind == "Rp":
         columns = _listed("SELECT", [("Name", "pubname"), *((header, column) for header, column, _ in FLAGS)])
-        publications = f"{columns}\nFROM pg_catalog.pg_publication" + _where(_named("pubname", text)) + "\nORDER BY 1;"
+        publications = f"{columns}\nFROM pg_catalog.pg_publication"
+        publications += where_clause(_named("pubname", text), _INDENT) + "\nORDER BY 1;"
         return publications + (f"\n\n{_query('members', _named('p.pubname', text))}" if verbose else "")
     if kind == "Rs":
         columns = _listed("SELECT", [(header, column) for header, column, _ in COLUMNS])
         columns += ",\n" + _listed(" ", [(header, column) for header, column, _ in MORE]) if verbose else ""
-        return f"{columns}\nFROM pg_catalog.pg_subscription{_where([_HERE, *_named('subname', text)])}\nORDER BY 1;"
+        where = where_clause([_HERE, *_named("subname", text)], _INDENT)
+        return f"{columns}\nFROM pg_catalog.pg_subscription{where}\nORDER BY 1;"
     if kind == "p":
         usual = ["n.nspname NOT IN ('pg_catalog', 'information_schema')"] if text is None and not system else []
         return _query("p", ["c.relkind IN ('r', 'v', 'm', 'S', 'f', 'p')", *usual, *_relation_named(text)])
@@ -97,7 +93,8 @@ def _of(kind: str, text: str | None, verbose: bool, system: bool) -> str | None:
         return None
     by_name, hidden = _BY_NAME[kind]
     hides = text is None and (kind == "config" or not system)
-    return _query("u" if kind == "g" else kind, (hidden if hides else []) + _named(by_name, text))
+    named = _named(by_name, text, dots=None if kind == "config" else 0)
+    return _query("u" if kind == "g" else kind, (hidden if hides else []) + named)
 
 
 _NO_PREDEFINED = ["r.rolname !~ '^pg_'"]

@@ -42,6 +42,10 @@ class PatternPart:
 
         return compile_regex(self.regex, "").matches(name)
 
+    def check(self) -> None:
+        if self.literal is None and not set("|+()[]{}\\").isdisjoint(self.regex[2:-2]):
+            self.matches("")
+
 
 @dataclass(frozen=True)
 class NamePattern:
@@ -54,19 +58,23 @@ class BadPattern(Exception):
     """A pattern that is not valid, with psql's message."""
 
 
-def parse_pattern(text: str | None, *, qualified: bool = False, dots: int = 0, database: str) -> NamePattern | None:
+def parse_pattern(
+    text: str | None, *, qualified: bool = False, dots: int | None = 0, database: str
+) -> NamePattern | None:
     """The pattern; None: there is no text. `qualified`: the objects have schemas. In a name that psql
-    does not split it allows fewer than `dots` dots; with as many it takes the name for one in another database.
+    does not split it allows fewer than `dots` dots; with as many it takes the name for one in another database. None:
+    it does not count them.
     """
     if text is None:
         return None
     if not is_valid_utf8(text):
         # libpq replaces bytes that are no character by these two, so that the server refuses the query
         raise PgError("22021", 'invalid byte sequence for encoding "UTF8": 0xc0 0x20')
-    parts, found = _split(text, 3 if qualified else 1)
-    if found > (2 if qualified else dots):
+    parts, count = _split(text, 3 if qualified else 1)
+    most = 2 if qualified else dots
+    if most is not None and count > most:
         raise BadPattern(f"improper qualified name (too many dotted names): {text}")
-    if (len(parts) == 3 and parts[0].literal != database) or (dots and found == dots):
+    if (len(parts) == 3 and parts[0].literal != database) or (dots and count == dots):
         raise BadPattern(f"cross-database references are not implemented: {text}")
     schema = parts[-2] if len(parts) > 1 else None
     return NamePattern(text, parts[-1], schema)
@@ -122,11 +130,11 @@ def _split(text: str, most: int) -> tuple[list[PatternPart], int]:
                 elif literal is not None:
                     literal.append(shown)
         i += 1
-    made = [
+    parts = [
         PatternPart(f"^({''.join(piece)})$", None if literal is None else "".join(literal))
         for piece, literal in zip(pieces, literals, strict=True)
     ]
-    return made, dots
+    return parts, dots
 
 
 # --- matching ---------------------------------------------------------------------------------------------------------
@@ -135,9 +143,9 @@ def _split(text: str, most: int) -> tuple[list[PatternPart], int]:
 def matching_relations(session: Session, pattern: NamePattern | None, kinds: Container[str]) -> list[Relation]:
     """The matching relations by schema and name. Without a schema in the pattern, or without a pattern, only visible
     ones."""
-    found = [relation(session, oid) for oid, kind in _candidates(session, pattern) if kind in kinds or kind == "?"]
+    candidates = [relation(session, oid) for oid, kind in _candidates(session, pattern) if kind in kinds or kind == "?"]
     chosen = []
-    for one in found:
+    for one in candidates:
         if one.kind not in kinds:
             continue
         if pattern is not None:
@@ -161,10 +169,10 @@ def _candidates(session: Session, pattern: NamePattern | None) -> list[tuple[int
         if namespace is None:
             return []
     listed = relations_named(session, name, namespace.oid if namespace is not None else None)
-    found = [(row.oid, row.relkind) for row in listed]
+    candidates = [(row.oid, row.relkind) for row in listed]
     if _may_be_system(pattern):
-        found += [(r.oid, r.kind) for r in session.system_relations()]
-    return found
+        candidates += [(r.oid, r.kind) for r in session.system_relations()]
+    return candidates
 
 
 def _may_be_system(pattern: NamePattern | None) -> bool:
@@ -184,9 +192,17 @@ def session_of(shell: Shell) -> Session:
     return shell.connection.session
 
 
-def read_pattern(shell: Shell, text: str | None, *, qualified: bool = False, dots: int = 0) -> NamePattern | None:
-    """See parse_pattern."""
-    return parse_pattern(text, qualified=qualified, dots=dots, database=session_of(shell).database.name)
+def read_pattern(
+    shell: Shell, text: str | None, *, qualified: bool = False, dots: int | None = 0
+) -> NamePattern | None:
+    """See parse_pattern. A bad regular expression is an error even if there is nothing to compare with it, as it is for
+    PostgreSQL's planner."""
+    pattern = parse_pattern(text, qualified=qualified, dots=dots, database=session_of(shell).database.name)
+    if pattern is not None:
+        for part in (pattern.name, pattern.schema):
+            if part is not None:
+                part.check()
+    return pattern
 
 
 _SHORT_TYPES = {"decimal": "numeric", "float": "double precision", "int": "integer"}
@@ -269,6 +285,10 @@ def member_clauses(session: Session, member: MemberTable) -> str:
 def query_text(file: str, name: str, marks: str = " ") -> str:
     """A query of a file beside this one: the lines with these marks."""
     return "\n".join(line[1:] for line in _paragraphs(file)[name].split("\n") if line[0] in marks)
+
+
+def where_clause(conditions: Sequence[str], indent: str = "  ") -> str:
+    return "\nWHERE " + f"\n{indent}AND ".join(conditions) if conditions else ""
 
 
 @cache

@@ -46,12 +46,12 @@ _GENERATED: PublicationColumn = (
 )
 
 
-def flags(session: Session, found: Sequence[PublicationFacts]) -> tuple[PublicationColumn, ...]:
+def flags(session: Session, publications: Sequence[PublicationFacts]) -> tuple[PublicationColumn, ...]:
     """The columns that psql shows of publications. psql 17 knows neither sequences nor generated columns: they are
     shown if some are published."""
     after = [header for header, _, _ in FLAGS].index("All tables") + 1
-    sequences = (_ALL_SEQUENCES,) if any(each.all_sequences for each in found) else ()
-    is_told = session.settings.release >= 18 or any(each.generated != "none" for each in found)
+    sequences = (_ALL_SEQUENCES,) if any(publication.all_sequences for publication in publications) else ()
+    is_told = session.settings.release >= 18 or any(publication.generated != "none" for publication in publications)
     return FLAGS[:after] + sequences + FLAGS[after:-1] + ((_GENERATED,) if is_told else ()) + FLAGS[-1:]
 
 
@@ -64,27 +64,29 @@ def matching_publications(session: Session, pattern: NamePattern | None) -> list
 def list_publications(shell: Shell, text: str | None) -> bool:
     pattern = read_pattern(shell, text)
     session = session_of(shell)
-    found = matching_publications(session, pattern)
-    columns = flags(session, found)
-    listed = [[p.name, *(shown(session, p) for _, _, shown in columns)] for p in found]
+    publications = matching_publications(session, pattern)
+    columns = flags(session, publications)
+    listed = [[p.name, *(shown(session, p) for _, _, shown in columns)] for p in publications]
     return print_listing(shell, "List of publications", ("Name", *(header for header, _, _ in columns)), listed)
 
 
 def describe_publications(shell: Shell, text: str | None) -> bool:
     pattern = read_pattern(shell, text)
     session = session_of(shell)
-    found = matching_publications(session, pattern)
-    if not found:
+    publications = matching_publications(session, pattern)
+    if not publications:
         if not shell.quiet:
             shell.error(
                 "Did not find any publications." if text is None else f'Did not find any publication named "{text}".'
             )
         return False
-    columns = flags(session, found)
+    columns = flags(session, publications)
     headers = [header for header, _, _ in columns]
-    for each in found:
-        shown = [show(session, each) for _, _, show in columns]
-        if not print_description(shell, f"Publication {each.name}", headers, [shown], _members(session, each) or None):
+    for publication in publications:
+        shown = [show(session, publication) for _, _, show in columns]
+        if not print_description(
+            shell, f"Publication {publication.name}", headers, [shown], _members(session, publication) or None
+        ):
             return False
     return True
 

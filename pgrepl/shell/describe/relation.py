@@ -70,17 +70,17 @@ def list_relations(shell: Shell, letters: str, text: str | None, verbose: bool, 
     pattern = read_pattern(shell, text, qualified=True)
     session = session_of(shell)
     kinds = "".join(OF_LETTER[letter] for letter in letters)
-    found = matching_relations(session, pattern, kinds)
+    relations = matching_relations(session, pattern, kinds)
     if not system and pattern is None:
-        found = [
+        relations = [
             r
-            for r in found
+            for r in relations
             if r.schema not in ("pg_catalog", "information_schema") and not r.schema.startswith("pg_toast")
         ]
     # psql 18 names what was asked for, if it is of one kind
     newer = session.settings.release >= 18
     what = f"{KINDS[kinds[0]]}s".replace("indexs", "indexes") if newer and len(letters) == 1 else "relations"
-    if not found and not shell.quiet:
+    if not relations and not shell.quiet:
         named = what if newer else "relation"
         shell.error(f"Did not find any {what}." if text is None else f'Did not find any {named} named "{text}".')
         return True
@@ -88,28 +88,28 @@ def list_relations(shell: Shell, letters: str, text: str | None, verbose: bool, 
     headers = ["Schema", "Name", "Type", "Owner", *(["Table"] if with_index else [])]
     if verbose:
         headers += ["Persistence", *(["Access method"] if with_method else []), "Size", "Description"]
-    listed = [_cells(session, r, with_index, with_method, verbose) for r in found]
+    listed = [_cells(session, r, with_index, with_method, verbose) for r in relations]
     return print_listing(shell, f"List of {what}", headers, listed)
 
 
-def _cells(session: Session, found: Relation, with_index: bool, with_method: bool, verbose: bool) -> list[str | None]:
-    cells: list[str | None] = [found.schema, found.name, KINDS[found.kind], role_display(session, found.owner)]
+def _cells(session: Session, rel: Relation, with_index: bool, with_method: bool, verbose: bool) -> list[str | None]:
+    cells: list[str | None] = [rel.schema, rel.name, KINDS[rel.kind], role_display(session, rel.owner)]
     if with_index:
-        index = index_row(session, found.oid)
+        index = index_row(session, rel.oid)
         cells.append(relation(session, index.indrelid).name if index else None)
     if verbose:
-        cells.append(PERSISTENCE[found.persistence])
+        cells.append(PERSISTENCE[rel.persistence])
         if with_method:
-            cells.append(access_method_name(found))
+            cells.append(access_method_name(rel))
         from pgrepl.expr.functions.misc import pg_size_pretty
         from pgrepl.query.system.functions.relations import table_size
 
-        cells += [pg_size_pretty(table_size(session, found)), comment_on(session, PG_CLASS, found.oid)]
+        cells += [pg_size_pretty(table_size(session, rel)), comment_on(session, PG_CLASS, rel.oid)]
     return cells
 
 
-def access_method_name(found: Relation) -> str | None:
-    return next((m.name for m in access_methods if m.oid == found.access_method), None)
+def access_method_name(rel: Relation) -> str | None:
+    return next((m.name for m in access_methods if m.oid == rel.access_method), None)
 
 
 # --- footers ----------------------------------------------------------------------------------------------------------
@@ -118,48 +118,48 @@ def access_method_name(found: Relation) -> str | None:
 REPLICA_IDENTITY = {"f": "FULL", "n": "NOTHING"}
 
 
-def footers_of(session: Session, found: Relation, *, verbose: bool, with_method: bool) -> list[str]:
+def footers_of(session: Session, rel: Relation, *, verbose: bool, with_method: bool) -> list[str]:
     footers = []
-    if found.is_partition:
-        footers += _partition_of(session, found, verbose)
-    if found.kind == "p":
-        footers.append(f"Partition key: {partition_key_definition(session, found.oid)}")
-    if found.kind in "iI":
-        footers += _index(session, found)
-    if found.kind in "rmfpI":
-        footers += _indexes(session, found) + _checks(session, found) + _foreign_keys(session, found)
-        footers += _policies(found) + _publications(session, found)
-        footers += _not_nulls(session, found) if verbose else []
-    if found.kind in "vm" and verbose and found.system is None:
-        footers += ["View definition:", view_definition(session, found.oid, True) or ""]
-    footers += _triggers(session, found)
-    if found.kind in "rmfpI":
-        footers += _inheritance(session, found, verbose) + _identity(session, found, verbose)
-        method = access_method_name(found)
+    if rel.is_partition:
+        footers += _partition_of(session, rel, verbose)
+    if rel.kind == "p":
+        footers.append(f"Partition key: {partition_key_definition(session, rel.oid)}")
+    if rel.kind in "iI":
+        footers += _index(session, rel)
+    if rel.kind in "rmfpI":
+        footers += _indexes(session, rel) + _checks(session, rel) + _foreign_keys(session, rel)
+        footers += _policies(rel) + _publications(session, rel)
+        footers += _not_nulls(session, rel) if verbose else []
+    if rel.kind in "vm" and verbose and rel.system is None:
+        footers += ["View definition:", view_definition(session, rel.oid, True) or ""]
+    footers += _triggers(session, rel)
+    if rel.kind in "rmfpI":
+        footers += _inheritance(session, rel, verbose) + _identity(session, rel, verbose)
+        method = access_method_name(rel)
         if verbose and with_method and method is not None:
             footers.append(f"Access method: {method}")
-    if verbose and found.options:
-        footers.append(f"Options: {', '.join(found.options)}")
+    if verbose and rel.options:
+        footers.append(f"Options: {', '.join(rel.options)}")
     return footers
 
 
-def _partition_of(session: Session, found: Relation, verbose: bool) -> list[str]:
-    row = link(session, found.oid)
+def _partition_of(session: Session, rel: Relation, verbose: bool) -> list[str]:
+    row = link(session, rel.oid)
     if row is None:
         return []
     parent = display_name(session, relation(session, row.inhparent))
-    bound = partition_bound_text(session, found.oid) or ""
+    bound = partition_bound_text(session, rel.oid) or ""
     lines = [f"Partition of: {parent} {bound}{' DETACH PENDING' if row.inhdetachpending else ''}"]
     if verbose:
         from pgrepl.expr.partition_constraint import partition_constraint_text  # with it comes all evaluation
 
-        constraint = partition_constraint_text(session, found.oid)
+        constraint = partition_constraint_text(session, rel.oid)
         lines.append(f"Partition constraint: {constraint}" if constraint else "No partition constraint")
     return lines
 
 
-def _index(session: Session, found: Relation) -> list[str]:
-    index = index_row(session, found.oid)
+def _index(session: Session, rel: Relation) -> list[str]:
+    index = index_row(session, rel.oid)
     if index is None:
         return []
     table = relation(session, index.indrelid)
@@ -168,25 +168,25 @@ def _index(session: Session, found: Relation) -> list[str]:
         text = "primary key, "
     elif index.indisunique:
         text = f"unique{' nulls not distinct' if index.indnullsnotdistinct else ''}, "
-    text += f'{access_method_name(found)}, for table "{found.schema}.{table.name}"'
+    text += f'{access_method_name(rel)}, for table "{rel.schema}.{table.name}"'
     if index.indpred is not None:
         text += f", predicate ({stored_expression_text(session, index.indpred, table.oid, True)})"
     if index.indisclustered:
         text += ", clustered"
     if not index.indisvalid:
         text += ", invalid"
-    for constraint in constraints_of_index(session, found.oid, table.oid):
+    for constraint in constraints_of_index(session, rel.oid, table.oid):
         if constraint.contype in "pu" and not index.indimmediate:
             text += ", deferrable" if constraint.condeferrable else ""
             text += ", initially deferred" if constraint.condeferred else ""
     return [text + (", replica identity" if index.indisreplident else "")]
 
 
-def _indexes(session: Session, found: Relation) -> list[str]:
+def _indexes(session: Session, rel: Relation) -> list[str]:
     lines = []
-    for index in indexes(session, found.oid):
+    for index in indexes(session, rel.oid):
         name = relation(session, index.indexrelid).name
-        constraints = constraints_of_index(session, index.indexrelid, found.oid)
+        constraints = constraints_of_index(session, index.indexrelid, rel.oid)
         constraint = constraints[0] if constraints else None
         text = f'    "{name}"'
         if index.indisprimary:
@@ -208,23 +208,23 @@ def _indexes(session: Session, found: Relation) -> list[str]:
     return ["Indexes:", *(text for _, _, text in sorted(lines))] if lines else []
 
 
-def _checks(session: Session, found: Relation) -> list[str]:
-    if not found.checks:
+def _checks(session: Session, rel: Relation) -> list[str]:
+    if not rel.checks:
         return []
     lines = [
         f'    "{row.conname}" {constraint_definition(session, row.oid, True)}'
-        for row in constraints_of(session, found.oid, "c")
+        for row in constraints_of(session, rel.oid, "c")
     ]
     return ["Check constraints:", *lines] if lines else []
 
 
-def _not_nulls(session: Session, found: Relation) -> list[str]:
+def _not_nulls(session: Session, rel: Relation) -> list[str]:
     """What psql 18 shows of a server 18."""
     if session.settings.release < 18:
         return []
     lines = []
-    for number, row in sorted(not_nulls(session, found.oid).items()):
-        text = f'    "{row.conname}" NOT NULL "{found.attributes[number - 1].name}"'
+    for number, row in sorted(not_nulls(session, rel.oid).items()):
+        text = f'    "{row.conname}" NOT NULL "{rel.attributes[number - 1].name}"'
         if row.connoinherit:
             text += " NO INHERIT"
         elif row.coninhcount:
@@ -233,22 +233,22 @@ def _not_nulls(session: Session, found: Relation) -> list[str]:
     return ["Not-null constraints:", *lines] if lines else []
 
 
-def _foreign_keys(session: Session, found: Relation) -> list[str]:
+def _foreign_keys(session: Session, rel: Relation) -> list[str]:
     footers = []
     own = []
-    ancestors = partition_ancestors(session, found.oid) if found.is_partition else []
-    for table in [found.oid, *ancestors]:
+    ancestors = partition_ancestors(session, rel.oid) if rel.is_partition else []
+    for table in [rel.oid, *ancestors]:
         for row in constraints_of(session, table, "f"):
             if not row.conparentid:
-                where = "" if table == found.oid else f'TABLE "{_name(session, table)}" CONSTRAINT '
+                where = "" if table == rel.oid else f'TABLE "{_name(session, table)}" CONSTRAINT '
                 text = f'    {where}"{row.conname}" {constraint_definition(session, row.oid, True)}'
-                own.append((table != found.oid, row.conname, text))
+                own.append((table != rel.oid, row.conname, text))
     if own:
         footers += ["Foreign-key constraints:", *(text for _, _, text in sorted(own))]
     incoming = [
         (row.conname, f'    TABLE "{_name(session, row.conrelid)}" CONSTRAINT "{row.conname}" ')
         + (constraint_definition(session, row.oid, True),)
-        for table in [found.oid, *ancestors]
+        for table in [rel.oid, *ancestors]
         for row in foreign_keys_to(session, table)
         if not row.conparentid
     ]
@@ -261,26 +261,26 @@ def _name(session: Session, oid: int) -> str:
     return display_name(session, relation(session, oid))
 
 
-def _policies(found: Relation) -> list[str]:
-    if not found.row_security:
+def _policies(rel: Relation) -> list[str]:
+    if not rel.row_security:
         return []
-    forced = "forced row security enabled" if found.force_row_security else "row security enabled"
+    forced = "forced row security enabled" if rel.force_row_security else "row security enabled"
     return [f"Policies ({forced}): (none)"]
 
 
-def _publications(session: Session, found: Relation) -> list[str]:
+def _publications(session: Session, rel: Relation) -> list[str]:
     lines = {
         (name, "" if member is None else member_clauses(session, member))
-        for name, member in publications_of_table(session, found)
+        for name, member in publications_of_table(session, rel)
     }
     footers = ["Publications:", *(f'    "{name}"{clauses}' for name, clauses in sorted(lines))] if lines else []
-    without = sorted(publication_name(session, oid) for oid in excepting_publications(session, found))
+    without = sorted(publication_name(session, oid) for oid in excepting_publications(session, rel))
     return footers + (["Excluded from publications:", *(f'    "{name}"' for name in without)] if without else [])
 
 
-def _triggers(session: Session, found: Relation) -> list[str]:
-    own = triggers_of(session, found.oid)
-    internal = [each for each in constraint_triggers(session, found.oid) if each.enabled == "D"]
+def _triggers(session: Session, rel: Relation) -> list[str]:
+    own = triggers_of(session, rel.oid)
+    internal = [trigger for trigger in constraint_triggers(session, rel.oid) if trigger.enabled == "D"]
     lines = []
     for heading, enabled, which in (
         ("Triggers:", "O", own),
@@ -289,7 +289,7 @@ def _triggers(session: Session, found: Relation) -> list[str]:
         ("Triggers firing always:", "A", own),
         ("Triggers firing on replica only:", "R", own),
     ):
-        listed = [_trigger(session, each) for each in which if each.enabled == enabled]
+        listed = [_trigger(session, trigger) for trigger in which if trigger.enabled == enabled]
         lines += [heading, *listed] if listed else []
     return lines
 
@@ -306,12 +306,12 @@ def _trigger(session: Session, trigger: Trigger) -> str:
     return f"    {text}, ON TABLE {_name(session, of)}"
 
 
-def _inheritance(session: Session, found: Relation, verbose: bool) -> list[str]:
+def _inheritance(session: Session, rel: Relation, verbose: bool) -> list[str]:
     lines = []
-    above = [relation(session, oid) for oid in parents(session, found.oid)]
+    above = [relation(session, oid) for oid in parents(session, rel.oid)]
     lines += _listed("Inherits", [display_name(session, parent) for parent in above if parent.kind not in "pI"])
-    offspring = children(session, found.oid) if found.has_subclass or found.kind in "pI" else []
-    partitioned = found.kind in "pI"
+    offspring = children(session, rel.oid) if rel.has_subclass or rel.kind in "pI" else []
+    partitioned = rel.kind in "pI"
     if partitioned and not offspring:
         return [*lines, "Number of partitions: 0"]
     if not offspring:
@@ -339,12 +339,12 @@ def _listed(word: str, names: list[str]) -> list[str]:
     return lines
 
 
-def _identity(session: Session, found: Relation, verbose: bool) -> list[str]:
-    usual = "n" if found.schema == "pg_catalog" else "d"
-    if not verbose or found.kind not in "rm" or found.replident in ("i", usual):
+def _identity(session: Session, rel: Relation, verbose: bool) -> list[str]:
+    usual = "n" if rel.schema == "pg_catalog" else "d"
+    if not verbose or rel.kind not in "rm" or rel.replident in ("i", usual):
         return []
     shown = REPLICA_IDENTITY if session.settings.release < 18 else {"f": "FULL", "d": "NOTHING"}  # as psql 18 has it
-    return [f"Replica Identity: {shown.get(found.replident, '???')}"]
+    return [f"Replica Identity: {shown.get(rel.replident, '???')}"]
 
 
 # --- relation ---------------------------------------------------------------------------------------------------------
@@ -362,12 +362,12 @@ COMPRESSION = {"": "", "p": "pglz", "l": "lz4"}
 def describe_relations(shell: Shell, text: str, verbose: bool, system: bool) -> bool:
     pattern = read_pattern(shell, text, qualified=True)
     session = session_of(shell)
-    found = matching_relations(session, pattern, EVERY_KIND)
-    if not found:
+    relations = matching_relations(session, pattern, EVERY_KIND)
+    if not relations:
         if not shell.quiet:
             shell.error(f'Did not find any relation named "{text}".')
         return False
-    for one_of_them in found:
+    for one_of_them in relations:
         if one_of_them.kind == "S":
             ok = _describe_sequence(shell, session, one_of_them)
         else:
@@ -377,28 +377,28 @@ def describe_relations(shell: Shell, text: str, verbose: bool, system: bool) -> 
     return True
 
 
-def title_of(found: Relation) -> str:
-    word = TITLES[found.kind]
-    if found.persistence == "u":
+def title_of(rel: Relation) -> str:
+    word = TITLES[rel.kind]
+    if rel.persistence == "u":
         word = "Unlogged " + word[0].lower() + word[1:]
-    return f'{word} "{found.schema}.{found.name}"'
+    return f'{word} "{rel.schema}.{rel.name}"'
 
 
-def _describe(shell: Shell, session: Session, found: Relation, verbose: bool) -> bool:
+def _describe(shell: Shell, session: Session, rel: Relation, verbose: bool) -> bool:
     hides_compression = shell.variables.on("HIDE_TOAST_COMPRESSION")
     hides_method = shell.variables.on("HIDE_TABLEAM")
-    is_index = found.kind in "iI"
+    is_index = rel.kind in "iI"
     headers = ["Column", "Type"] + (["Key?", "Definition"] if is_index else ["Collation", "Nullable", "Default"])
-    with_compression = found.kind in "rpm" and not hides_compression
+    with_compression = rel.kind in "rpm" and not hides_compression
     if verbose:
         headers.append("Storage")
         headers += ["Compression"] if with_compression else []
-        headers += ["Stats target"] if found.kind in "rpimIf" else []
+        headers += ["Stats target"] if rel.kind in "rpimIf" else []
         headers += ["Description"] if not is_index else []
-    counting = [column for column in found.columns if column.expands]  # as pg_attribute has them
-    cells = [_column(session, found, column, verbose, with_compression) for column in counting]
-    footers = footers_of(session, found, verbose=verbose, with_method=not hides_method)
-    return print_description(shell, title_of(found), headers, cells, footers, expandable=False)
+    counting = [column for column in rel.columns if column.expands]  # as pg_attribute has them
+    cells = [_column(session, rel, column, verbose, with_compression) for column in counting]
+    footers = footers_of(session, rel, verbose=verbose, with_method=not hides_method)
+    return print_description(shell, title_of(rel), headers, cells, footers, expandable=False)
 
 
 def type_of(session: Session, column: Attribute) -> str:
@@ -408,23 +408,23 @@ def type_of(session: Session, column: Attribute) -> str:
     return type_text(session, column.type, column.typmod)
 
 
-def _column(session: Session, found: Relation, column: Attribute, verbose: bool, with_compression: bool) -> list[str]:
+def _column(session: Session, rel: Relation, column: Attribute, verbose: bool, with_compression: bool) -> list[str]:
     cells = [column.name, type_of(session, column)]
-    if found.kind in "iI":
-        index = index_row(session, found.oid)
+    if rel.kind in "iI":
+        index = index_row(session, rel.oid)
         assert index is not None
         cells += ["yes" if column.num <= index.indnkeyatts else "no"]
-        cells += [index_definition(session, found.oid, column.num, True) or ""]
+        cells += [index_definition(session, rel.oid, column.num, True) or ""]
     else:
-        cells += [_collation(session, column), "not null" if column.notnull else "", _default(session, found, column)]
+        cells += [_collation(session, column), "not null" if column.notnull else "", _default(session, rel, column)]
     if verbose:
         cells.append(STORAGE.get(column.storage, "???"))
         if with_compression:
             cells.append(COMPRESSION.get(column.compression, "???"))
-        if found.kind in "rpimIf":
+        if rel.kind in "rpimIf":
             cells.append("" if column.stattarget is None or column.stattarget == -1 else str(column.stattarget))
-        if found.kind not in "iI":
-            cells.append(comment_on(session, PG_CLASS, found.oid, column.num) or "")
+        if rel.kind not in "iI":
+            cells.append(comment_on(session, PG_CLASS, rel.oid, column.num) or "")
     return cells
 
 
@@ -432,23 +432,23 @@ def _collation(session: Session, column: Attribute) -> str:
     kind = type_by_oid(column.type)
     if not column.collation or kind is None or kind.collation == column.collation:
         return ""
-    found = name_and_schema(session, column.collation)
-    return "" if found is None else found[0]
+    named = name_and_schema(session, column.collation)
+    return "" if named is None else named[0]
 
 
-def _default(session: Session, found: Relation, column: Attribute) -> str:
+def _default(session: Session, rel: Relation, column: Attribute) -> str:
     if column.identity:
         return f"generated {'always' if column.identity == 'a' else 'by default'} as identity"
     if not column.has_default:
         return ""
-    text = default_text(session, found.oid, column.num, True) or ""
+    text = default_text(session, rel.oid, column.num, True) or ""
     if column.generated:
         return f"generated always as ({text})" + (" stored" if column.generated == "s" else "")
     return text
 
 
-def _describe_sequence(shell: Shell, session: Session, found: Relation) -> bool:
-    row = sequence_row(session, found.oid)
+def _describe_sequence(shell: Shell, session: Session, rel: Relation) -> bool:
+    row = sequence_row(session, rel.oid)
     headers = ("Type", "Start", "Minimum", "Maximum", "Increment", "Cycles?", "Cache")
     cells = [
         format_type(row.seqtypid), str(row.seqstart), str(row.seqmin), str(row.seqmax), str(row.seqincrement),
@@ -457,25 +457,25 @@ def _describe_sequence(shell: Shell, session: Session, found: Relation) -> bool:
     numbers = (1, 2, 3, 4, 6)
     return print_listing(
         shell,
-        title_of(found),
+        title_of(rel),
         headers,
         [cells],
-        footers=[*_sequence_owner(session, found), *_sequence_publications(session, found)],
+        footers=[*_sequence_owner(session, rel), *_sequence_publications(session, rel)],
         right=numbers,
     )
 
 
-def _sequence_publications(session: Session, found: Relation) -> list[str]:
+def _sequence_publications(session: Session, rel: Relation) -> list[str]:
     """As psql 19; no publication of 17 has sequences."""
     named = sorted(row.pubname for row in publications(session) if row.puballsequences)
-    if not named or found.persistence != "p":
+    if not named or rel.persistence != "p":
         return []
     return ["Included in publications:", *(f'    "{name}"' for name in named)]
 
 
-def _sequence_owner(session: Session, found: Relation) -> list[str]:
+def _sequence_owner(session: Session, rel: Relation) -> list[str]:
     for kind, words in ((Dependency.AUTO, "Owned by"), (Dependency.INTERNAL, "Sequence for identity column")):
-        owner = owner_column(session, found.oid, kind)
+        owner = owner_column(session, rel.oid, kind)
         if owner is not None:
             table = relation(session, owner[0])
             column = table.attributes[owner[1] - 1]

@@ -72,10 +72,10 @@ def list_default_privileges(shell: Shell, text: str | None) -> bool:
     return print_listing(shell, "Default access privileges", headers, listed)
 
 
-def _column_acls(session: Session, found: Relation) -> str:
+def _column_acls(session: Session, rel: Relation) -> str:
     lines = []
-    for column in found.columns:
-        items = acl_text(session, column.acl)
+    for column in rel.columns:
+        items = acl_text(session, column.acl) if column.expands else None
         if items is not None:
             lines.append(f"{column.name}:\n  " + "\n  ".join(items))
     return "\n".join(lines)
@@ -222,7 +222,7 @@ def _no_settings(role: str | None, database: str | None) -> str:
 
 def list_parameters(shell: Shell, text: str | None, verbose: bool) -> bool:
     """List the parameters; without a pattern those that do not have their default."""
-    pattern = read_pattern(shell, text)
+    pattern = read_pattern(shell, text, dots=None)
     settings = session_of(shell).settings
     listed = []
     for parameter in sorted(parameters.all_parameters(), key=lambda p: p.name):
@@ -233,7 +233,7 @@ def list_parameters(shell: Shell, text: str | None, verbose: bool) -> bool:
                 continue
         elif (
             settings.source(parameter.name) == "default"
-            or parameters.raw(parameter, settings.value(parameter.name)) == parameter.boot
+            or parameters.setting(parameter, settings.value(parameter.name)) == parameter.boot
         ):
             continue
         cells: list[str | None] = [parameter.name, settings.get(parameter.name)]

@@ -436,15 +436,15 @@ def _objects(table: TableContent) -> list[str]:
 
 def _distinct(names: Sequence[str]) -> list[str]:
     """A name that was there before gets a number: an object has each once."""
-    found: list[str] = []
+    distinct: list[str] = []
     taken = set(names)
     for name in names:
-        if name in found:
+        if name in distinct:
             number = next(n for n in range(1, len(names) + 1) if f"{name}_{n}" not in taken)
             name = f"{name}_{number}"
             taken.add(name)
-        found.append(name)
-    return found
+        distinct.append(name)
+    return distinct
 
 
 def _writer(typoid: int) -> Write:

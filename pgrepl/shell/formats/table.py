@@ -229,12 +229,12 @@ def _conventions() -> tuple[str, int, str]:
         locale.setlocale(locale.LC_NUMERIC, "")
     except locale.Error:
         locale.setlocale(locale.LC_NUMERIC, "C")
-    found = locale.localeconv()
+    conventions = locale.localeconv()
     locale.setlocale(locale.LC_NUMERIC, "C")
-    point = str(found["decimal_point"]) or "."
-    grouping = found["grouping"]
+    point = str(conventions["decimal_point"]) or "."
+    grouping = conventions["grouping"]
     digits = grouping[0] if isinstance(grouping, list) and grouping else 0
-    separator = str(found["thousands_sep"]) or ("," if point != "," else ".")
+    separator = str(conventions["thousands_sep"]) or ("," if point != "," else ".")
     return point, digits if 0 < digits <= 6 else 3, separator
 
 

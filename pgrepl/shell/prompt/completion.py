@@ -71,18 +71,18 @@ def completions(
         else:
             current = copied
     asked = _Candidates(shell, words, current, rest_of_statement(after), fuzzily)
-    found = list(dict.fromkeys([*files, *asked.for_sql()]))
-    return current, asked.ordered(found) if fuzzily else sorted(found)
+    candidates = list(dict.fromkeys([*files, *asked.for_sql()]))
+    return current, asked.ordered(candidates) if fuzzily else sorted(candidates)
 
 
 def _slash_words(before: str) -> tuple[list[str], str] | None:
     r"""The words of the backslash command that the cursor is in, the command first."""
     line = before.rpartition("\n")[2]
-    found = re.search(r"(?:^|\s)\\(?!\\)([^\\]*)\Z", line)
-    if found is None or line[: found.start()].count("'") % 2:
+    match = re.search(r"(?:^|\s)\\(?!\\)([^\\]*)\Z", line)
+    if match is None or line[: match.start()].count("'") % 2:
         return None
-    words = _ARGUMENT.findall(found[1])
-    if not found[1] or (found[1][-1].isspace() and not (words and _is_open(words[-1]))):
+    words = _ARGUMENT.findall(match[1])
+    if not match[1] or (match[1][-1].isspace() and not (words and _is_open(words[-1]))):
         return words, "" if words else "\\"
     return words[:-1], words[-1] if words[:-1] else "\\" + words[-1]
 
@@ -158,10 +158,10 @@ class _Candidates:
             if _names_file(words):
                 yield from _quoted_files(current)
             else:
-                wanted = [each for each in following(words) or () if each in _IN_QUOTES or each.startswith("'")]
+                wanted = [kind for kind in following(words) or () if kind in _IN_QUOTES or kind.startswith("'")]
                 for kind in wanted:
-                    found = self._names(kind) if kind.startswith("<") else [kind]
-                    yield from (value for value in found if value.startswith(current))
+                    names = self._names(kind) if kind.startswith("<") else [kind]
+                    yield from (value for value in names if value.startswith(current))
             return
         if current == "::" or words[-1:] == ["::"]:
             begun = "" if current == "::" else current
@@ -173,12 +173,12 @@ class _Candidates:
         words, current = self.words, self.current
         if not words:
             return STATEMENTS
-        found = query_following(words, typed=bool(current)) if words[0].upper() != "MERGE" else None
-        if found is None:
-            found = following(words)
-        if found is None and current:  # no rule: an expression, any name or key word that begins so
-            found = ("<expression>", "<relation>", "<keyword>")
-        return found or ()
+        kinds = query_following(words, typed=bool(current)) if words[0].upper() != "MERGE" else None
+        if kinds is None:
+            kinds = following(words)
+        if kinds is None and current:  # no rule: an expression, any name or key word that begins so
+            kinds = ("<expression>", "<relation>", "<keyword>")
+        return kinds or ()
 
     def _from(self, candidates: Sequence[str]) -> Iterator[str]:
         """Functions and words that begin an operand only where no column or relation begins so: one Tab is to do."""
@@ -226,10 +226,10 @@ class _Candidates:
             return []
         try:
             with reading(connection.session):
-                found = NAMES[kind](connection.session, self._asked)
+                names = NAMES[kind](connection.session, self._asked)
         except PgError:
             return []
-        return [name for name in found if self._fits(name, begun)]
+        return [name for name in names if self._fits(name, begun)]
 
 
 _NAMES_FIRST = ("<expression>", "<relation>", "<condition>", "<with>")

@@ -134,7 +134,7 @@ def _operand(typed: bool, item: Sequence[str] = ()) -> tuple[str, ...]:
     if last[-1:] == ["IS"]:
         return _TESTS
     if last[-1:] == ["NOT"] and last[0] == "IS":
-        return tuple(each.removeprefix("NOT ") for each in _TESTS if each.startswith("NOT "))
+        return tuple(test.removeprefix("NOT ") for test in _TESTS if test.startswith("NOT "))
     if last[-1:] == ["NOT"] and _is_operand(item[:-1]):
         return ("BETWEEN", "ILIKE", "IN (", "LIKE", "SIMILAR TO")
     return ("<expression>", "<operand>") if typed else ("<expression>",)

@@ -115,23 +115,28 @@ def _relation(session: Session, name: str) -> Relation | None:
     return find_relation(session, RangeVar(given[-1], given[0] if len(given) == 2 else None), missing_ok=True)
 
 
+def _shown(rel: Relation) -> list[str]:
+    """The columns that `*` stands for: a system catalog's without those that only a later release has."""
+    return [quote_identifier(column.name) for column in rel.columns if column.expands]
+
+
 def _columns_of(session: Session, named: Named, inner: Sequence[Named], depth: int = 0) -> list[str]:
     """The columns of a table, of a query of WITH (one of `inner`), or of one in FROM."""
-    query = named if named.query else next((each for each in inner if plain(each.name) == plain(named.name)), None)
+    query = named if named.query else next((cte for cte in inner if plain(cte.name) == plain(named.name)), None)
     if query is None or depth > _DEEPEST:
-        found = _relation(session, named.name) if named.name else None
-        return [] if found is None else [quote_identifier(column.name) for column in found.columns]
+        rel = _relation(session, named.name) if named.name else None
+        return [] if rel is None else _shown(rel)
     if query.columns:
         return list(query.columns)
-    known = [*with_queries(query.query), *[each for each in inner if each is not query]]
+    known = [*with_queries(query.query), *[cte for cte in inner if cte is not query]]
     out = []
     for name in output_names(query.query):
         if not name.endswith("*"):
             out.append(name)
             continue
-        for each in named_relations(query.query):
-            if name == "*" or plain(each.alias) == plain(name[:-2]):
-                out += _columns_of(session, each, known, depth + 1)
+        for source in named_relations(query.query):
+            if name == "*" or plain(source.alias) == plain(name[:-2]):
+                out += _columns_of(session, source, known, depth + 1)
     return out
 
 
@@ -165,7 +170,7 @@ def _aliases(session: Session, asked: Asked) -> list[str]:
 
 def _conditions(session: Session, asked: Asked) -> list[str]:
     """Conditions for JOIN … ON: foreign keys between the last relation and those before it, or columns of one name."""
-    known = [(named, found) for named in asked.before if (found := _relation(session, named.name)) is not None]
+    known = [(named, rel) for named in asked.before if (rel := _relation(session, named.name)) is not None]
     if not known:
         return []
     *others, (last, joined) = known
@@ -183,9 +188,9 @@ def _conditions(session: Session, asked: Asked) -> list[str]:
 
 def _shared(session: Session, asked: Asked) -> list[str]:
     """The columns for JOIN … USING: those that the last relation and another one have."""
-    found = [each for named in asked.before if (each := _relation(session, named.name)) is not None]
-    others = {column.name for relation in found[:-1] for column in relation.columns}
-    return [quote_identifier(column.name) for column in found[-1].columns if column.name in others] if found else []
+    rels = [rel for named in asked.before if (rel := _relation(session, named.name)) is not None]
+    others = {column.name for relation in rels[:-1] for column in relation.columns}
+    return [quote_identifier(column.name) for column in rels[-1].columns if column.name in others] if rels else []
 
 
 def _equal(one: Named, its: Relation, a: int, two: Named, theirs: Relation, b: int) -> str:
@@ -217,11 +222,11 @@ def _set_functions(session: Session, asked: Asked) -> list[str]:
 def _called(release: int) -> tuple[frozenset[str], frozenset[str]]:
     """The functions that are called by name, and those of them that give rows: without those that carry out an
     operator, a cast, an aggregate, an index or a type."""
-    inner = {each.code for each in operators} | {each.proc for each in amprocs} | {each.func for each in casts}
-    inner |= {each for row in aggregates for each in (row.transfn, row.finalfn)}
-    of_types = {name for each in types for name in (each.input, each.output, each.receive, each.send)}
+    inner = {row.code for row in operators} | {row.proc for row in amprocs} | {row.func for row in casts}
+    inner |= {function for row in aggregates for function in (row.transfn, row.finalfn)}
+    of_types = {name for type_ in types for name in (type_.input, type_.output, type_.receive, type_.send)}
     pseudo = {oids.INTERNAL, oids.CSTRING, oids.TRIGGER}
-    found = [
+    procs = [
         proc
         for proc in procs_of(release)
         if _PLAIN.fullmatch(proc.name)
@@ -229,7 +234,7 @@ def _called(release: int) -> tuple[frozenset[str], frozenset[str]]:
         and proc.name not in of_types
         and not pseudo.intersection((*proc.argtypes, proc.rettype))
     ]
-    return frozenset(f"{proc.name}(" for proc in found), frozenset(f"{proc.name}(" for proc in found if proc.retset)
+    return frozenset(f"{proc.name}(" for proc in procs), frozenset(f"{proc.name}(" for proc in procs if proc.retset)
 
 
 _NAMED = {"array_append", "array_cat", "array_prepend", "date", "starts_with", "to_tsvector"}
@@ -237,7 +242,7 @@ _NAMED = {"array_append", "array_cat", "array_prepend", "date", "starts_with", "
 
 def _types(session: Session, asked: Asked) -> list[str]:
     own = [*_own_types("ed")(session, asked), *_relations("c")(session, asked)]
-    known = {each.name for each in types if each.typtype in "brm" and _PLAIN.fullmatch(each.name)}
+    known = {type_.name for type_ in types if type_.typtype in "brm" and _PLAIN.fullmatch(type_.name)}
     return sorted({*_SQL_TYPES, *own, *(name for name in known if not name.startswith("pg_"))})
 
 
@@ -247,10 +252,10 @@ def _own_types(kinds: str) -> Names:
     def names(session: Session, asked: Asked) -> list[str]:
         schema_names = {row.oid: quote_identifier(str(row.nspname)) for row in schemas(session)}
         visible = set(search_path(session))
-        found = [row for row in type_rows(session) if row.typtype in kinds and not row.typelem]
+        rows = [row for row in type_rows(session) if row.typtype in kinds and not row.typelem]
         if "." in asked.current:
-            return [f"{schema_names.get(row.typnamespace, '')}.{quote_identifier(row.typname)}" for row in found]
-        return [quote_identifier(row.typname) for row in found if row.typnamespace in visible]
+            return [f"{schema_names.get(row.typnamespace, '')}.{quote_identifier(row.typname)}" for row in rows]
+        return [quote_identifier(row.typname) for row in rows if row.typnamespace in visible]
 
     return names
 
@@ -260,22 +265,22 @@ def _enums_and_composites(session: Session, asked: Asked) -> list[str]:
 
 
 def _triggers(session: Session, asked: Asked) -> list[str]:
-    return sorted({quote_identifier(each.name) for each in all_triggers(session) if not each.is_internal})
+    return sorted({quote_identifier(trigger.name) for trigger in all_triggers(session) if not trigger.is_internal})
 
 
 def _values(session: Session, asked: Asked) -> list[str]:
     """The values of the setting of SET … TO."""
     words = [word for word in asked.words if word.upper() not in ("TO", "=")]
-    found = find(words[-1]) if words else None
-    if found is None:
+    parameter = find(words[-1]) if words else None
+    if parameter is None:
         return []
-    if found.key == "search_path":
+    if parameter.key == "search_path":
         return _schemas(session, asked)
-    if found.key == "timezone":
+    if parameter.key == "timezone":
         return _time_zones(session, asked)
     quoted = asked.current.startswith("'")
-    listed = ("on", "off") if found.vartype == "bool" else found.options or _EXAMPLES.get(found.key, ())
-    return [each if _PLAIN.fullmatch(each) and not quoted else f"'{each}'" for each in listed]
+    listed = ("on", "off") if parameter.vartype == "bool" else parameter.options or _EXAMPLES.get(parameter.key, ())
+    return [value if _PLAIN.fullmatch(value) and not quoted else f"'{value}'" for value in listed]
 
 
 def _time_zones(session: Session, asked: Asked) -> list[str]:
@@ -301,7 +306,7 @@ def _cursors(session: Session, asked: Asked) -> list[str]:
 
 
 def _savepoints(session: Session, asked: Asked) -> list[str]:
-    return [quote_identifier(each.name) for each in session.transaction.savepoints]
+    return [quote_identifier(savepoint.name) for savepoint in session.transaction.savepoints]
 
 
 def _with_queries(session: Session, asked: Asked) -> list[str]:
@@ -311,15 +316,15 @@ def _with_queries(session: Session, asked: Asked) -> list[str]:
 def _qualified_columns(session: Session, asked: Asked) -> list[str]:
     """`table.column`, for COMMENT ON COLUMN."""
     name, point, _ = asked.current.rpartition(".")
-    found = _relation(session, name) if point else None
-    if found is None:
-        return [f"{each}." for each in _relations("rvpmf")(session, asked) if not each.endswith(".")]
-    return [f"{name}.{quote_identifier(column.name)}" for column in found.columns]
+    rel = _relation(session, name) if point else None
+    if rel is None:
+        return [f"{table}." for table in _relations("rvpmf")(session, asked) if not table.endswith(".")]
+    return [f"{name}.{column}" for column in _shown(rel)]
 
 
 def _channels(session: Session, asked: Asked) -> list[str]:
-    found = session.transaction.notifications
-    return [] if found is None else [quote_identifier(name) for name in found.channels]
+    notifications = session.transaction.notifications
+    return [] if notifications is None else [quote_identifier(name) for name in notifications.channels]
 
 
 def _settings(session: Session, asked: Asked) -> list[str]:

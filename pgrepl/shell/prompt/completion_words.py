@@ -37,35 +37,35 @@ def split(text: str) -> tuple[list[str], str]:
     """The words of the text's last statement, and the one at the cursor; within a comment that is all of it."""
     words: list[str] = []
     ended = True
-    for found in _WORD.finditer(text):
-        if found["open"] is not None:
-            return words, found["open"]
-        ended = found["space"] is not None
+    for match in _WORD.finditer(text):
+        if match["open"] is not None:
+            return words, match["open"]
+        ended = match["space"] is not None
         if ended:
             continue
-        if found[0] == ";":
+        if match[0] == ";":
             words = []
             ended = True
         else:
-            words.append(found[0])
-            ended = re.match(r"\W+\Z", found[0]) is not None and found[0] not in ('"', "'", "\\", ":")
+            words.append(match[0])
+            ended = re.match(r"\W+\Z", match[0]) is not None and match[0] not in ('"', "'", "\\", ":")
     return (words, "") if ended or not words else (words[:-1], words[-1])
 
 
 def rest_of_statement(text: str) -> list[str]:
     """The words behind the cursor, up to the statement's end."""
     words = []
-    for found in _WORD.finditer(text):
-        if found[0] == ";":
+    for match in _WORD.finditer(text):
+        if match[0] == ";":
             break
-        if found["space"] is None and found["open"] is None:
-            words.append(found[0])
+        if match["space"] is None and match["open"] is None:
+            words.append(match[0])
     return words
 
 
 def named_relations(words: Sequence[str]) -> list[Named]:
     """The relations in FROM, JOIN, UPDATE, INSERT INTO and USING, wherever in the statement."""
-    found = []
+    relations = []
     lists: list[bool] = [False]  # by depth of parentheses: are we in a list of relations?
     begun: list[int] = []  # where each parenthesis begins; 0: that is no query in a list of relations
     at = 0
@@ -85,7 +85,7 @@ def named_relations(words: Sequence[str]) -> list[Named]:
                 alias, at = _alias(words, at)
                 if alias:
                     columns, at = _column_names(words, at)
-                    found.append(Named("", alias, query, columns))
+                    relations.append(Named("", alias, query, columns))
         elif word in _LAST:
             lists[-1] = False
         elif word in _FIRST or (word == "," and lists[-1]) or (word == "ON" and is_index):
@@ -94,13 +94,13 @@ def named_relations(words: Sequence[str]) -> list[Named]:
             if at < len(words) and _is_name(words[at]):
                 name = words[at]
                 alias, at = _alias(words, at + 1)
-                found.append(Named(name, alias or name.rpartition(".")[2]))
-    return found
+                relations.append(Named(name, alias or name.rpartition(".")[2]))
+    return relations
 
 
 def with_queries(words: Sequence[str]) -> list[Named]:
     """The queries of WITH, wherever in the statement."""
-    found = []
+    queries = []
     for start in [at for at, word in enumerate(words) if word.upper() == "WITH"]:
         at = start + 1 + (words[start + 1 : start + 2] != [] and words[start + 1].upper() == "RECURSIVE")
         while at < len(words) and _is_name(words[at]):
@@ -111,11 +111,11 @@ def with_queries(words: Sequence[str]) -> list[Named]:
             if words[at : at + 1] != ["("]:
                 break
             end = closing(words, at)
-            found.append(Named(name, name, tuple(words[at + 1 : end]), columns))
+            queries.append(Named(name, name, tuple(words[at + 1 : end]), columns))
             at = end + 2
             if words[at - 1 : at] != [","]:
                 break
-    return found
+    return queries
 
 
 def closing(words: Sequence[str], at: int) -> int:

@@ -212,16 +212,16 @@ def complete(event: KeyPressEvent) -> None:
     buffer = event.current_buffer
     if buffer.completer is None:
         return
-    found = list(buffer.completer.get_completions(buffer.document, CompleteEvent(completion_requested=True)))
-    if len(found) == 1:
-        buffer.delete_before_cursor(-found[0].start_position)
-        buffer.insert_text(found[0].text)
+    listed = list(buffer.completer.get_completions(buffer.document, CompleteEvent(completion_requested=True)))
+    if len(listed) == 1:
+        buffer.delete_before_cursor(-listed[0].start_position)
+        buffer.insert_text(listed[0].text)
         return
-    suffix = get_common_complete_suffix(buffer.document, found)
+    suffix = get_common_complete_suffix(buffer.document, listed)
     if suffix:
         buffer.insert_text(suffix)
-    elif found:
-        event.app.create_background_task(_list(event.app, found))
+    elif listed:
+        event.app.create_background_task(_list(event.app, listed))
 
 
 async def _list(app: Application[Any], candidates: list[Completion]) -> None:
@@ -327,16 +327,16 @@ def fragments(text: str) -> StyleAndTextTuples:
     """The text in pieces, each with its style."""
     out: StyleAndTextTuples = []
     at = 0
-    for found in _TOKEN.finditer(text):
-        kind = found.lastgroup if found.lastgroup != "tag" else "string"
+    for token in _TOKEN.finditer(text):
+        kind = token.lastgroup if token.lastgroup != "tag" else "string"
         if kind == "word":
-            kind = "keyword" if _is_keyword(found[0]) else None
+            kind = "keyword" if _is_keyword(token[0]) else None
         if kind is None or kind == "name":
             continue
-        if found.start() > at:
-            out.append(("", text[at : found.start()]))
-        out.append((f"class:{kind}", found[0]))
-        at = found.end()
+        if token.start() > at:
+            out.append(("", text[at : token.start()]))
+        out.append((f"class:{kind}", token[0]))
+        at = token.end()
     if at < len(text):
         out.append(("", text[at:]))
     return out
@@ -380,8 +380,8 @@ def is_secret(statement: str) -> bool:
 
 def _set_variable(statement: str) -> str | None:
     """The variable that `\\set` gives a value."""
-    found = _SET.match(statement)
-    return None if found is None else found[1]
+    match = _SET.match(statement)
+    return None if match is None else match[1]
 
 
 class StatementHistory(History):

@@ -30,9 +30,9 @@ def runs_outside_block(query: str) -> bool:
     """Do the query's first words say that it must not get a BEGIN before it?"""
     words: list[str] = []
     at = 0
-    while len(words) < 4 and (found := _FIRST_WORDS.match(query, at)):
-        words.append(found[1].lower())
-        at = found.end()
+    while len(words) < 4 and (match := _FIRST_WORDS.match(query, at)):
+        words.append(match[1].lower())
+        at = match.end()
     first, rest = (words[0], words[1:]) if words else ("", [])
     second = rest[0] if rest else ""
     if first in _BLOCK_COMMANDS:
@@ -96,10 +96,10 @@ def check_stale(shell: Shell, query: str) -> bool:
         shell.report(error.report, None)
         set_error_variables(shell, error)
         return False
-    for each in stops:
-        if each not in shell.connection.told:
-            shell.connection.told.add(each)
-            shell.report(each, None)
+    for stop in stops:
+        if stop not in shell.connection.told:
+            shell.connection.told.add(stop)
+            shell.report(stop, None)
     return True
 
 
@@ -181,10 +181,11 @@ def _print_notifications(shell: Shell) -> None:
     if connection is None or connection.lost is not None:
         return
     notifications = connection.session.transaction.notifications
-    for each in [] if notifications is None else notifications.take():
-        payload = f' with payload "{each.payload}"' if each.payload else ""
+    for notification in [] if notifications is None else notifications.take():
+        payload = f' with payload "{notification.payload}"' if notification.payload else ""
         shell.query_out.write(
-            f'Asynchronous notification "{each.channel}"{payload} received from server process with PID {each.pid}.\n'
+            f'Asynchronous notification "{notification.channel}"{payload} received from server process with PID '
+            f"{notification.pid}.\n"
         )
         shell.query_out.flush()
 

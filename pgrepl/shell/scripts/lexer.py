@@ -247,18 +247,18 @@ class Lexer:
         text, at, match = source.text, source.at, _INITIAL.match
         size = len(text)
         while at < size:
-            found = match(text, at)
-            assert found is not None
-            kind, start, at = found.lastgroup, at, found.end()
+            token = match(text, at)
+            assert token is not None
+            kind, start, at = token.lastgroup, at, token.end()
             source.at = at
             if kind == "space":
                 # white space before a statement is not part of it
                 if self.query:
-                    self.query.append(found[0])
+                    self.query.append(token[0])
             elif kind == "word":
-                self.query.append(found[0])
+                self.query.append(token[0])
                 if not self.paren_depth:
-                    self._track_word(found[0])
+                    self._track_word(token[0])
             elif kind == "open":
                 self.query.append("(")
                 self.paren_depth += 1
@@ -271,38 +271,38 @@ class Lexer:
                     self._end_statement()
                     return Stop.SEMICOLON
             elif kind == "quoted":
-                self.query.append(found[0])
-                opened = _QUOTE_STATES[found[0].lower()]
+                self.query.append(token[0])
+                opened = _QUOTE_STATES[token[0].lower()]
                 self.state = "xe" if opened == "xq" and not self.standard_strings else opened
                 return None
             elif kind == "dquoted":
-                self.query.append(found[0])
-                self.state = "xd" if found[0] == '"' else "xui"
+                self.query.append(token[0])
+                self.state = "xd" if token[0] == '"' else "xui"
                 return None
             elif kind == "dollar":
-                self.query.append(found[0])
-                self.state, self._dollar_tag = "xdolq", found[0]
+                self.query.append(token[0])
+                self.state, self._dollar_tag = "xdolq", token[0]
                 return None
             elif kind == "comment":
                 self.query.append("/*")
                 self.state, self._comment_depth = "xc", 0
                 return None
             elif kind == "forced":
-                self.query.append(found[0][1])
-                if found[0][1] == ";" and not self.paren_depth and not self.begin_depth:
+                self.query.append(token[0][1])
+                if token[0][1] == ";" and not self.paren_depth and not self.begin_depth:
                     self._end_statement()
             elif kind == "backslash":
                 return Stop.BACKSLASH
             elif kind == "variable":
-                if self._substitute(found["variable"], text[start:at]):
+                if self._substitute(token["variable"], text[start:at]):
                     return None
             elif kind == "literal" or kind == "identifier":
-                value = self.lookup(found[kind], kind)  # type: ignore[arg-type]
+                value = self.lookup(token[kind], kind)  # type: ignore[arg-type]
                 self.query.append(text[start:at] if value is None else value)
             elif kind == "test":
-                self.query.append("FALSE" if self.lookup(found["test"], "plain") is None else "TRUE")
+                self.query.append("FALSE" if self.lookup(token["test"], "plain") is None else "TRUE")
             else:
-                self.query.append(found[0])
+                self.query.append(token[0])
         return None
 
     def _substitute(self, name: str, token: str) -> bool:
@@ -336,9 +336,9 @@ class Lexer:
             self.query.append(text[source.at : stop])
             source.at = stop
         else:
-            found = _QUOTED[state].match(text, source.at)
-            assert found is not None
-            at = found.end()
+            match = _QUOTED[state].match(text, source.at)
+            assert match is not None
+            at = match.end()
             if at < len(text):
                 at += 1
                 if state in ("xd", "xui"):

@@ -55,8 +55,8 @@ def set_success_variables(shell: Shell, row_count: str) -> None:
 
 def row_count(result: Result | None) -> str:
     """The number in a command tag (PQcmdTuples)."""
-    found = _COUNTED.fullmatch(result.tag or "") if result is not None else None
-    return found[1] if found else "0"
+    match = _COUNTED.fullmatch(result.tag or "") if result is not None else None
+    return match[1] if match else "0"
 
 
 # --- portions ---------------------------------------------------------------------------------------------------------

@@ -136,11 +136,11 @@ class SlashLexer:
 
     def command(self) -> str:
         text, at = self._next()
-        found = _NAME.match(text, at)
-        assert found is not None
-        self._move_to(found.end())
+        match = _NAME.match(text, at)
+        assert match is not None
+        self._move_to(match.end())
         self.lexer.state = ""
-        return found[0]
+        return match[0]
 
     def end(self) -> None:
         r"""Read a `\\` that ends the command."""
@@ -175,15 +175,15 @@ class SlashLexer:
                     self._fail()
                 out.append(text[at : end + 1])
                 at = end + 1
-            elif char == ":" and (found := _VARIABLE.match(text, at)):
-                if found["test"]:
-                    out.append("FALSE" if self.lexer.lookup(found["test"], "plain") is None else "TRUE")
+            elif char == ":" and (match := _VARIABLE.match(text, at)):
+                if match["test"]:
+                    out.append("FALSE" if self.lexer.lookup(match["test"], "plain") is None else "TRUE")
                 else:
                     quote, bare = ":", 0
-                    name = found[found.lastgroup or 0]
-                    value = self.lexer.lookup(name, found.lastgroup)  # type: ignore[arg-type]
-                    out.append(found[0] if value is None else value)
-                at = found.end()
+                    name = match[match.lastgroup or 0]
+                    value = self.lexer.lookup(name, match.lastgroup)  # type: ignore[arg-type]
+                    out.append(match[0] if value is None else value)
+                at = match.end()
             else:
                 out.append(char)
                 bare += 1
@@ -216,9 +216,9 @@ class SlashLexer:
                     return at + 1
                 out.append("'")
                 at += 2
-            elif char == "\\" and (found := _ESCAPE.match(text, at)):
-                out.append(_unescaped(found[1]))
-                at = found.end()
+            elif char == "\\" and (match := _ESCAPE.match(text, at)):
+                out.append(_unescaped(match[1]))
+                at = match.end()
             else:
                 out.append(char)
                 at += 1
@@ -233,15 +233,15 @@ class SlashLexer:
                 output = run(rejoined("".join(command))) if run is not None else "".join(command)
                 out.append(output or "")
                 return at + 1
-            found = _SHELL_VARIABLE.match(text, at)
-            if found is None:
+            match = _SHELL_VARIABLE.match(text, at)
+            if match is None:
                 command.append(text[at])
                 at += 1
                 continue
-            name = found[found.lastgroup or 0]
-            value = self.lexer.lookup(name, found.lastgroup)  # type: ignore[arg-type]
-            command.append(found[0] if value is None else value)
-            at = found.end()
+            name = match[match.lastgroup or 0]
+            value = self.lexer.lookup(name, match.lastgroup)  # type: ignore[arg-type]
+            command.append(match[0] if value is None else value)
+            at = match.end()
         self._fail()
         return at
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pgrepl.ground.errors import PgError
@@ -60,7 +61,7 @@ def copy_query(location: int, query: Statement, program: bool, file: str | None,
 # --- maintenance ------------------------------------------------------------------------------------------------------
 
 
-_Relations = list[tuple[RangeVar, tuple[str, ...]]]
+_Relation = tuple[RangeVar, tuple[str, ...], int]
 
 
 @build
@@ -69,8 +70,13 @@ def explain_analyze(location: int, analyze: DefElem, verbose: DefElem | None, qu
 
 
 @build
-def vacuum_relation(location: int, relation: RangeVar, columns: list[str] | None) -> tuple[RangeVar, tuple[str, ...]]:
-    return relation, tuple(columns or ())
+def vacuum_relation(location: int, relation: RangeVar, columns: list[str] | None) -> _Relation:
+    return relation, tuple(columns or ()), -1
+
+
+@build
+def newer_vacuum_relation(location: int, relation: RangeVar, columns: list[str] | None, inh: bool = True) -> _Relation:
+    return replace(relation, inh=inh), tuple(columns or ()), location
 
 
 @build
@@ -80,15 +86,22 @@ def vacuum(
     freeze: DefElem | None,
     verbose: DefElem | None,
     analyze: DefElem | None,
-    relations: _Relations,
+    relations: list[_Relation],
 ) -> VacuumStmt:
-    options = tuple(option for option in (full, freeze, verbose, analyze) if option is not None)
-    return VacuumStmt(True, options, tuple(relations))
+    return vacuum_of(location, [each for each in (full, freeze, verbose, analyze) if each is not None], relations, True)
 
 
 @build
-def analyze(location: int, _: str, verbose: DefElem | None, relations: _Relations) -> VacuumStmt:
-    return VacuumStmt(False, () if verbose is None else (verbose,), tuple(relations))
+def analyze(location: int, _: str, verbose: DefElem | None, relations: list[_Relation]) -> VacuumStmt:
+    return vacuum_of(location, [] if verbose is None else [verbose], relations, False)
+
+
+@build
+def vacuum_of(location: int, options: Sequence[DefElem], relations: list[_Relation], is_vacuum: bool) -> VacuumStmt:
+    newer = next((place for _, _, place in relations if place >= 0), -1)
+    return VacuumStmt(
+        is_vacuum, tuple(options), tuple([(relation, columns) for relation, columns, _ in relations]), newer
+    )
 
 
 # --- xml --------------------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ class RenameStmt(Statement):
     new_name: str
     relation: RangeVar | None = None
     relation_kind: ObjectType = ObjectType.TABLE
-    name: str | None = None  # of a publication, subscription, role, schema, database, column, constraint, trigger
+    name: str = ""  # of a publication, subscription, role, schema, database, column, constraint, trigger
     missing_ok: bool = False
     cascade: bool = False
 
@@ -236,6 +236,7 @@ class VacuumStmt(Statement):
     is_vacuum: bool  # False: ANALYZE
     options: tuple[DefElem, ...] = ()
     relations: tuple[tuple[RangeVar, tuple[str, ...]], ...] = ()
+    newer: int = -1  # where it has what only PostgreSQL 18 has: ONLY, or *
 
 
 @frozen

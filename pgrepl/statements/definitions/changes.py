@@ -59,6 +59,7 @@ from pgrepl.statements.definitions.shared import KIND as DEFAULT_PRIVILEGES
 from pgrepl.statements.definitions.shared import default_privilege_definitions, role_definitions
 
 if TYPE_CHECKING:
+    from pgrepl.replication.publisher.postgres.types import ServerStatement
     from pgrepl.statements.definitions.definition import ColumnFacts
 
 VIEWS = ("view", "materialized view")
@@ -72,32 +73,12 @@ _DROP_ORDER = (
     ("sequence",), ("type",), ("collation",), ("schema",), ("role",),
 )  # fmt: skip
 # constraints that PostgreSQL 17 does not know, in statements that this room has written
+_NAME = r'(?:"(?:[^"]|"")*"|[^\s"])+'
 _NEWER = re.compile(
-    r"CONSTRAINT \S+ NOT NULL| NOT NULL NO INHERIT|CONSTRAINT \S+ (NO )?INHERIT;"
+    rf"CONSTRAINT {_NAME} NOT NULL| NOT NULL NO INHERIT|CONSTRAINT {_NAME} (NO )?INHERIT;"
     r"| NOT ENFORCED| WITHOUT OVERLAPS\)|, PERIOD "
+    rf"|^ALTER TABLE (?!ONLY ){_NAME} ADD CONSTRAINT {_NAME} FOREIGN KEY .* NOT VALID;"  # of a partitioned table
 )
-# statements that make an object, or a part of one: a fact, or a column
-_MADE = re.compile(
-    r"CREATE (?:OR REPLACE |UNLOGGED )?"
-    r"(TABLE|VIEW|MATERIALIZED VIEW|FUNCTION|PROCEDURE|SEQUENCE|TYPE|DOMAIN|SCHEMA|PUBLICATION) "
-)
-_KIND_OF = {"function": "routine", "procedure": "routine", "domain": "type"}
-_OF, _PART = (rf'(?P<{name}>(?:"(?:[^"]|"")*"|[^\s"])+)' for name in ("of", "part"))
-_PARTS = [
-    (re.compile(pattern, re.DOTALL), part)
-    for pattern, part in (
-        (rf"ALTER (?:TABLE|DOMAIN) (?:ONLY )?{_OF} ADD CONSTRAINT {_PART} ", r"constraint \g<part>"),
-        (rf"ALTER TABLE (?:ONLY )?{_OF} ALTER COLUMN {_PART} ", r"column \g<part>"),
-        (rf"ALTER TABLE (?:ONLY )?{_OF} REPLICA IDENTITY ", "replica identity"),
-        (rf"ALTER TABLE ONLY \S.* ATTACH PARTITION {_OF} (?:FOR VALUES|DEFAULT)", "partition"),
-        (rf"ALTER TABLE {_OF} (?:DIS|EN)ABLE (?:ALWAYS |REPLICA )?TRIGGER {_PART};", r"trigger \g<part> enabled"),
-        (rf"CREATE (?:CONSTRAINT )?TRIGGER {_PART} .*? ON {_OF} ", r"trigger \g<part>"),
-        (rf"CREATE (?:UNIQUE )?INDEX {_PART} ON {_OF} ", r"index \g<part>"),
-        (rf"ALTER SEQUENCE {_OF} OWNED BY ", "owned by"),
-        (rf"ALTER DOMAIN {_OF} SET DEFAULT ", "default"),
-        (rf"ALTER PUBLICATION {_OF} ADD ", "members"),
-    )
-]
 _ROUTINES = ("CREATE FUNCTION", "CREATE PROCEDURE", "CREATE OR REPLACE FUNCTION", "CREATE OR REPLACE PROCEDURE")
 
 Definitions = dict[Key, Definition]
@@ -107,13 +88,13 @@ def definitions(
     session: Session, kinds: Collection[str] = KINDS, typed: Mapping[str, str] | None = None
 ) -> Definitions:
     """The definitions of a database, and the roles of its instance."""
-    found: list[Iterable[Definition]] = []
+    listings: list[Iterable[Definition]] = []
     with session.settings.during(QUALIFIED):
         if "role" in kinds:
-            found.append(role_definitions(session))
+            listings.append(role_definitions(session))
         facts = relation_facts(session)
         placed = list(placed_parts(session, facts))
-        found += [
+        listings += [
             schema_definitions(session),
             collation_definitions(session),
             type_definitions(session),
@@ -125,7 +106,7 @@ def definitions(
             subscription_definitions(session, typed or {}),
             default_privilege_definitions(session),
         ]
-        return {each.key: each for listed in found for each in listed if each.kind in kinds}
+        return {each.key: each for listed in listings for each in listed if each.kind in kinds}
 
 
 @dataclass
@@ -147,11 +128,11 @@ class _Work:
 
     def drop(self, steps: Iterable[tuple[float, str]]) -> None:
         """Steps that drop something, if that is wanted; what is not dropped is counted."""
-        found = list(steps)
+        dropping = list(steps)
         if self.drops:
-            self.steps += found
+            self.steps += dropping
         else:
-            self.left += len(found)
+            self.left += len(dropping)
 
 
 def changes(
@@ -363,9 +344,11 @@ def _parts(relation: Definition) -> set[str]:
     return {*(relation.columns or ()), *(relation.attributes or ())}
 
 
-def _drop_statements(found: list[Definition]) -> Iterator[str]:
+def _drop_statements(dropped: list[Definition]) -> Iterator[str]:
     for kinds in _DROP_ORDER:
-        for kind, of_kind in groupby([each for each in reversed(found) if each.kind in kinds], lambda each: each.kind):
+        for kind, of_kind in groupby(
+            [each for each in reversed(dropped) if each.kind in kinds], lambda each: each.kind
+        ):
             if kind in _DROPPED_TOGETHER:
                 yield f"DROP {kind.upper()} {', '.join(each.name for each in of_kind)};"
             else:
@@ -375,29 +358,14 @@ def _drop_statements(found: list[Definition]) -> Iterator[str]:
 Published = Mapping[str, Collection[str]]  # the columns of each table, by its qualified name
 
 
-def leave_out(unread: Iterable[tuple[str, str]], *sides: Definitions) -> None:
-    """Leave out what these statements would make, each with the name of what it is about."""
-    for what, statement in unread:
-        kind, name, part = made_by(what, statement)
+def leave_out(unread: Iterable[ServerStatement], *sides: Definitions) -> None:
+    """Leave out what these statements would make."""
+    for statement in unread:
         for side in sides:
-            for key in [key for key in side if key[1] == name and kind in ("", key[0])]:
+            for key in [key for key in side if key[1] == statement.of and statement.kind in ("", key[0])]:
                 each = side.pop(key)
-                if part:
-                    side[key] = _without(each, part)
-
-
-def made_by(what: str, statement: str) -> tuple[str, str, str]:
-    """What a statement about an object makes: the kind, if it makes it, the name, and the fact or the column, if it
-    makes a part of it."""
-    made = _MADE.match(statement)
-    if made is not None:
-        word = made[1].lower()
-        return _KIND_OF.get(word, word), what.removeprefix(f"{word} "), ""
-    for pattern, part in _PARTS:
-        found = pattern.match(statement)
-        if found is not None:
-            return "", found["of"], found.expand(part)
-    return "", what, ""
+                if statement.part:
+                    side[key] = _without(each, statement.part)
 
 
 def _without(whole: Definition, part: str) -> Definition:
@@ -481,8 +449,14 @@ def dump(
 
 def _has_newer_constraints(session: Session) -> bool:
     """Has the database constraints that PostgreSQL 17 does not know?"""
-    found = rows(session, pg_constraint, datid=session.database_oid)
-    return any(row.conperiod or not row.conenforced or (row.contype == "n" and row.conrelid) for row in found)
+    constraints = rows(session, pg_constraint, datid=session.database_oid)
+    return any(
+        row.conperiod
+        or not row.conenforced
+        or (row.contype == "n" and row.conrelid)
+        or (row.contype == "f" and not row.convalidated and relation(session, row.conrelid).kind == "p")
+        for row in constraints
+    )
 
 
 def _definitions(session: Session) -> Iterator[str]:

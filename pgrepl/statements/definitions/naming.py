@@ -27,8 +27,8 @@ from pgrepl.types.names import format_type
 PUBLIC = 0
 
 
-def qualified(found: Relation) -> str:
-    return quote_qualified(found.schema, found.name)
+def qualified(rel: Relation) -> str:
+    return quote_qualified(rel.schema, rel.name)
 
 
 def role(session: Session, oid: int) -> str:
@@ -180,6 +180,11 @@ def _identity_sequence(session: Session, table: Relation, column: Attribute) -> 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
+def is_unlogged(session: Session, table: Relation) -> bool:
+    """A partitioned table has been, before 18; it holds no rows."""
+    return table.persistence == "u" and (table.kind != "p" or session.settings.release < 18)
+
+
 def create_table(session: Session, table: Relation, above: Above) -> str:
     """A partition has all its columns and checks itself: it is attached later."""
     named = not_nulls(session, table.oid)
@@ -199,7 +204,7 @@ def create_table(session: Session, table: Relation, above: Above) -> str:
         if row.conislocal and row.convalidated and not is_printed(table, table.attributes[number - 1])
     ]
     parts += [f"CONSTRAINT {quote_identifier(row.conname)} {constraint_definition(session, row.oid)}" for row in checks]
-    unlogged = "UNLOGGED " if table.persistence == "u" else ""
+    unlogged = "UNLOGGED " if is_unlogged(session, table) else ""
     body = "".join(f"\n    {part}," for part in parts)[:-1]
     text = f"CREATE {unlogged}TABLE {qualified(table)} ({body}\n)"
     over = [] if table.is_partition else [qualified(relation(session, oid)) for oid in parents(session, table.oid)]
@@ -221,11 +226,11 @@ def is_printed(table: Relation, column: Attribute) -> bool:
 
 
 def columns_above(session: Session, table: Relation) -> Above:
-    found: dict[str, list[Attribute]] = {}
+    by_name: dict[str, list[Attribute]] = {}
     for parent in parents(session, table.oid):
         for column in relation(session, parent).columns:
-            found.setdefault(column.name, []).append(column)
-    return found
+            by_name.setdefault(column.name, []).append(column)
+    return by_name
 
 
 def column_facts(session: Session, table: Relation) -> dict[str, ColumnFacts]:

@@ -49,19 +49,19 @@ ABILITIES = {
 
 
 def index_access_method(name: str) -> AccessMethod:
-    found = access_method_by_name(name)
-    if found is None:
+    method = access_method_by_name(name)
+    if method is None:
         raise PgError("42704", f'access method "{name}" does not exist')
-    if found.type != "i":
+    if method.type != "i":
         raise PgError("55000", f'access method "{name}" is not of type INDEX')
-    return found
+    return method
 
 
 @lru_cache(maxsize=512)
 def default_opclass_oid(type_: int, method: int) -> int:
     """The operator class a type has by default; 0: none."""
-    found = default_opclass(type_, method)
-    return found.oid if found is not None else 0
+    opclass = default_opclass(type_, method)
+    return opclass.oid if opclass is not None else 0
 
 
 def resolve_opclass(session: Session, names: tuple[str, ...], type_: int, method: AccessMethod) -> int:
@@ -164,42 +164,42 @@ class IndexColumns:
 
 
 def index_columns(session: Session, rel: Relation, spec: IndexSpec, method: AccessMethod) -> IndexColumns:
-    found = IndexColumns()
+    columns = IndexColumns()
     for key in spec.keys:
-        collation = _add_column(session, rel, spec, key, found)
-        equal = spec.without_overlaps and not default_opclass_oid(found.types[-1], method.oid)
-        _add_key(session, key, found, method, collation, equal=equal)
+        collation = _add_column(session, rel, spec, key, columns)
+        equal = spec.without_overlaps and not default_opclass_oid(columns.types[-1], method.oid)
+        _add_key(session, key, columns, method, collation, equal=equal)
     for key in spec.including:
         if key.name is None:
             raise PgError("0A000", "expressions are not supported in included columns")
-        _add_column(session, rel, spec, key, found)
+        _add_column(session, rel, spec, key, columns)
         _refuse_key_options(key)
-        found.collations.append(0)
-        found.opclasses.append(0)
-        found.ordering.append(0)
-        found.stored_types.append(found.types[-1])
+        columns.collations.append(0)
+        columns.opclasses.append(0)
+        columns.ordering.append(0)
+        columns.stored_types.append(columns.types[-1])
     count = len(spec.keys)
-    del found.collations[len(found.attnums) :]
-    found.opclasses = found.opclasses[:count]
-    found.ordering = found.ordering[:count]
-    return found
+    del columns.collations[len(columns.attnums) :]
+    columns.opclasses = columns.opclasses[:count]
+    columns.ordering = columns.ordering[:count]
+    return columns
 
 
-def _add_column(session: Session, rel: Relation, spec: IndexSpec, key: IndexKey, found: IndexColumns) -> int:
+def _add_column(session: Session, rel: Relation, spec: IndexSpec, key: IndexKey, columns: IndexColumns) -> int:
     """Add a column or expression; returns its own collation."""
     if key.name is not None:
         attribute = rel.attribute(key.name)
         if attribute is None:
             if key.name in SYSTEM_COLUMNS:
-                found.attnums.append(SYSTEM_COLUMNS[key.name])
-                found.types.append(oids.TID if key.name == "ctid" else oids.OID)
-                found.typmods.append(-1)
+                columns.attnums.append(SYSTEM_COLUMNS[key.name])
+                columns.types.append(oids.TID if key.name == "ctid" else oids.OID)
+                columns.typmods.append(-1)
                 return 0
             what = " named in key" if spec.constraint else ""
             raise PgError("42703", f'column "{key.name}"{what} does not exist')
-        found.attnums.append(attribute.num)
-        found.types.append(attribute.type)
-        found.typmods.append(attribute.typmod)
+        columns.attnums.append(attribute.num)
+        columns.types.append(attribute.type)
+        columns.typmods.append(attribute.typmod)
         return attribute.collation
     expr = key.typed
     assert expr is not None
@@ -208,14 +208,14 @@ def _add_column(session: Session, rel: Relation, spec: IndexSpec, key: IndexKey,
         assert expr.arg is not None
         expr = expr.arg
     if isinstance(expr, Var) and expr.attnum != 0:
-        found.attnums.append(expr.attnum)
+        columns.attnums.append(expr.attnum)
     else:
-        found.attnums.append(0)
-        found.exprs.append(expr)
+        columns.attnums.append(0)
+        columns.exprs.append(expr)
         if not is_immutable(session, expr):
             raise PgError("42P17", "functions in index expression must be marked IMMUTABLE")
-    found.types.append(type_)
-    found.typmods.append(typmod)
+    columns.types.append(type_)
+    columns.typmods.append(typmod)
     return collation
 
 
@@ -232,10 +232,10 @@ def _refuse_key_options(key: IndexKey) -> None:
 
 
 def _add_key(
-    session: Session, key: IndexKey, found: IndexColumns, method: AccessMethod, collation: int, *, equal: bool
+    session: Session, key: IndexKey, columns: IndexColumns, method: AccessMethod, collation: int, *, equal: bool
 ) -> None:
     """`equal`: of a key WITHOUT OVERLAPS, a column whose type GiST has no operators for but with btree_gist."""
-    type_ = found.types[-1]
+    type_ = columns.types[-1]
     if key.collation_oid:
         collation = key.collation_oid
     elif key.collation:
@@ -249,23 +249,23 @@ def _add_key(
             )
     elif collation:
         raise PgError("42804", f"collations are not supported by type {lookup.type_text(session, type_)}")
-    found.collations.append(collation)
+    columns.collations.append(collation)
     opclass = key.opclass_oid or (default_opclass_oid(type_, BTREE) if equal else 0)
     opclass = opclass or resolve_opclass(session, key.opclass, type_, method)
-    found.opclasses.append(opclass)
-    found.ordering.append(_ordering(key, method))
-    found.options.append(_opclass_options(key, opclass))
-    if found.attnums[-1] == 0:
+    columns.opclasses.append(opclass)
+    columns.ordering.append(_ordering(key, method))
+    columns.options.append(_opclass_options(key, opclass))
+    if columns.attnums[-1] == 0:
         check_type(session, key.column_name or "expr", type_, collation)
-    found.stored_types.append(_stored_type(opclass, type_, method))
+    columns.stored_types.append(_stored_type(opclass, type_, method))
 
 
 def _opclass_options(key: IndexKey, opclass: int) -> list[str]:
     """The options of an operator class; it takes none (index_opclass_options)."""
     if not key.opclass_options:
         return []
-    found = opclass_by_oid(opclass)
-    name = found.name if found is not None else ""
+    row = opclass_by_oid(opclass)
+    name = row.name if row is not None else ""
     texts = storage.transform(None, key.opclass_options)
     kind = next((kind for kind in storage.OPCLASSES if name.endswith(kind)), None)
     if kind is None:
@@ -292,12 +292,12 @@ def _stored_type(opclass: int, type_: int, method: AccessMethod) -> int:
     """The type that the index stores: hashes in a hash index, else opckeytype, if any, or the type of the value."""
     if method.name == "hash":
         return oids.INT4
-    found = opclass_by_oid(opclass)
-    if found is None or not found.keytype:
+    row = opclass_by_oid(opclass)
+    if row is None or not row.keytype:
         return type_
-    if found.keytype == oids.ANYELEMENT and found.intype == oids.ANYARRAY:
+    if row.keytype == oids.ANYELEMENT and row.intype == oids.ANYARRAY:
         return lookup.base_element(type_)
-    return found.keytype
+    return row.keytype
 
 
 # --- clone ------------------------------------------------------------------------------------------------------------

@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pgrepl.catalog.facts.acl import ObjectKind, check_privilege
-from pgrepl.catalog.facts.namespace import schema_row
+from pgrepl.catalog.facts.namespace import check_create
 from pgrepl.catalog.facts.objects import put_comment
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.relation_parts import constraint_of_index, constraint_row, not_supported, primary_key
@@ -129,9 +128,7 @@ def _refuse_table(session: Session, rel: Relation, spec: IndexSpec, origin: Inde
     if rel.kind == "p" and spec.concurrently:
         raise PgError("0A000", f'cannot create index on partitioned table "{rel.name}" concurrently')
     if origin.check_rights:
-        row = schema_row(session, rel.namespace)
-        assert row is not None
-        check_privilege(session, ObjectKind.SCHEMA, row, "CREATE", rel.schema)
+        check_create(session, rel.namespace)
     check_tablespace(spec.tablespace, partitioned=rel.kind == "p")
 
 
@@ -234,13 +231,13 @@ def index_partitions(session: Session, rel: Relation, index: int, constraint: in
     for oid in partition_desc(session, rel.oid).oids:
         partition = relation(session, oid)
         numbers = attnum_map(partition, rel)
-        found = _matching(session, partition, parent, numbers, constraint)
-        if found is not None:
-            attach_index(session, found, parent, constraint)
-            invalid |= not found.valid
+        matching = _matching(session, partition, parent, numbers, constraint)
+        if matching is not None:
+            attach_index(session, matching, parent, constraint)
+            invalid |= not matching.valid
             continue
         spec, _ = cloned_spec(session, index, numbers)
-        made = define_index(
+        index_oid = define_index(
             session,
             oid,
             spec,
@@ -250,7 +247,7 @@ def index_partitions(session: Session, rel: Relation, index: int, constraint: in
             parent_constraint=constraint,
             unique=origin.unique,
         )
-        invalid |= not index_info(session, made).valid
+        invalid |= not index_info(session, index_oid).valid
     if invalid:
         store.update(session, pg_index, {"indexrelid": index}, indisvalid=False)
 

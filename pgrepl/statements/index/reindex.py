@@ -140,18 +140,18 @@ def _read(stmt: ReindexStmt) -> _Options:
 def _index(session: Session, stmt: ReindexStmt, options: _Options) -> None:
     """REINDEX INDEX (ReindexIndex)."""
     assert stmt.relation is not None
-    found = named_relation(session, stmt.relation)
-    if found.kind not in "iI":
-        raise PgError("42809", f'"{found.name}" is not an index')
-    row = index_row(session, found.oid)
-    table = relation(session, row.indrelid) if row is not None else found
+    rel = named_relation(session, stmt.relation)
+    if rel.kind not in "iI":
+        raise PgError("42809", f'"{rel.name}" is not an index')
+    row = index_row(session, rel.oid)
+    table = relation(session, row.indrelid) if row is not None else rel
     if not has_table_privilege(session, table, "MAINTAIN"):
-        raise PgError("42501", f"permission denied for index {found.name}")
-    if found.kind == "I":
-        _in_no_block(session, stmt.kind, "partitioned index", found)
+        raise PgError("42501", f"permission denied for index {rel.name}")
+    if rel.kind == "I":
+        _in_no_block(session, stmt.kind, "partitioned index", rel)
     check_not_in_use(session, table, "REINDEX INDEX")
     concurrent = _is_concurrent(table, options)
-    for oid in inheritors(session, found.oid) if found.kind == "I" else [found.oid]:
+    for oid in inheritors(session, rel.oid) if rel.kind == "I" else [rel.oid]:
         index = relation(session, oid)
         spent = _check(session, index)
         if options.verbose and index.kind != "I":
@@ -162,33 +162,33 @@ def _index(session: Session, stmt: ReindexStmt, options: _Options) -> None:
 def _table(session: Session, stmt: ReindexStmt, options: _Options) -> None:
     """REINDEX TABLE (ReindexTable)."""
     assert stmt.relation is not None
-    found = named_relation(session, stmt.relation)
-    if found.kind not in "rmpt":
-        raise PgError("42809", f'"{found.name}" is not a table or materialized view')
-    if not has_table_privilege(session, found, "MAINTAIN"):
-        raise permission_denied(found)
-    if found.is_catalog:
+    table = named_relation(session, stmt.relation)
+    if table.kind not in "rmpt":
+        raise PgError("42809", f'"{table.name}" is not a table or materialized view')
+    if not has_table_privilege(session, table, "MAINTAIN"):
+        raise permission_denied(table)
+    if table.is_catalog:
         if options.concurrently:
             raise PgError("0A000", "cannot reindex system catalogs concurrently")
         return
-    if found.kind == "p":
-        _in_no_block(session, stmt.kind, "partitioned table", found)
-        for leaf in (relation(session, oid) for oid in inheritors(session, found.oid)):
+    if table.kind == "p":
+        _in_no_block(session, stmt.kind, "partitioned table", table)
+        for leaf in (relation(session, oid) for oid in inheritors(session, table.oid)):
             _indexes_of(session, leaf, options)
         return
-    if not _indexes_of(session, found, options):
+    if not _indexes_of(session, table, options):
         from pgrepl.query.system.functions.relations import needs_toast
 
-        if not needs_toast(found):  # a TOAST table has an index
+        if not needs_toast(table):  # a TOAST table has an index
             more = "that can be reindexed concurrently" if options.concurrently else "to reindex"
-            session.notice("NOTICE", f'table "{found.name}" has no indexes {more}')
+            session.notice("NOTICE", f'table "{table.name}" has no indexes {more}')
 
 
-def _in_no_block(session: Session, kind: str, what: str, found: Relation) -> None:
+def _in_no_block(session: Session, kind: str, what: str, rel: Relation) -> None:
     try:
         require_no_block(session, f"REINDEX {kind}")
     except PgError as problem:
-        problem.with_context(f'while reindexing {what} "{found.schema}.{found.name}"')
+        problem.with_context(f'while reindexing {what} "{rel.schema}.{rel.name}"')
         raise
 
 
@@ -210,8 +210,8 @@ def _several(session: Session, stmt: ReindexStmt, options: _Options) -> None:
         database = session.database
         if stmt.name is not None and stmt.name != database.name:
             raise PgError("0A000", "can only reindex the currently open database")
-        found = store.one(session, pg_database, oid=database.oid)
-        if found is None or not _may(session, found.datdba):
+        database_row = store.one(session, pg_database, oid=database.oid)
+        if database_row is None or not _may(session, database_row.datdba):
             raise PgError("42501", f"must be owner of database {database.name}")
     if namespace == CATALOG_NAMESPACE or stmt.kind == "SYSTEM":
         return
@@ -227,30 +227,30 @@ def _may(session: Session, owner: int) -> bool:
 def _tables(session: Session, namespace: int | None) -> Iterator[Relation]:
     where = {} if namespace is None else {"relnamespace": namespace}
     listed = store.rows(session, pg_class, datid=session.database_oid, relkind=("r", "m"), **where)
-    for row in sorted(listed, key=lambda each: each.oid):
-        found = relation(session, row.oid)
-        own = found.persistence != "t" or found.namespace == session.temporary_schema
-        if own and has_table_privilege(session, found, "MAINTAIN"):
-            yield found
+    for row in sorted(listed, key=lambda row: row.oid):
+        table = relation(session, row.oid)
+        own = table.persistence != "t" or table.namespace == session.temporary_schema
+        if own and has_table_privilege(session, table, "MAINTAIN"):
+            yield table
 
 
 def _indexes_of(session: Session, table: Relation, options: _Options) -> bool:
     """Check the indexes of a table; whether it has any."""
-    found = [] if table.kind == "p" else indexes(session, table.oid)
-    if found:
+    rows = [] if table.kind == "p" else indexes(session, table.oid)
+    if rows:
         check_not_in_use(session, table, "REINDEX TABLE")
     begin = perf_counter()
     concurrent = _is_concurrent(table, options)
-    for row in found:
+    for row in rows:
         index = relation(session, row.indexrelid)
         spent = _check(session, index)
         if options.verbose:
             session.notice(
                 "INFO", _reindexed("index", index, qualified=concurrent), detail=None if concurrent else spent
             )
-    if found and concurrent and options.verbose:
+    if rows and concurrent and options.verbose:
         session.notice("INFO", _reindexed("table", table, qualified=True), detail=f"{_spent(begin)}.")
-    return bool(found)
+    return bool(rows)
 
 
 def _is_concurrent(table: Relation, options: _Options) -> bool:
@@ -273,6 +273,6 @@ def _spent(begin: float) -> str:
     return f"CPU: user: {elapsed:.2f} s, system: 0.00 s, elapsed: {elapsed:.2f} s"
 
 
-def _reindexed(what: str, found: Relation, *, qualified: bool) -> str:
-    name = f"{found.schema}.{found.name}" if qualified else found.name
+def _reindexed(what: str, rel: Relation, *, qualified: bool) -> str:
+    name = f"{rel.schema}.{rel.name}" if qualified else rel.name
     return f'{what} "{name}" was reindexed'

@@ -263,7 +263,6 @@ def _unreachable(slot: str, failure: ConnectionFailure | PgError) -> PgError:
 
 def rename_subscription(stmt: RenameStmt, session: Session) -> Result:
     """The slot keeps its name (AlterObjectRename_internal)."""
-    assert stmt.name is not None
     subscription = subscriptions.subscription_by_name(session, stmt.name)
     check_subscription_owner(session, subscription)
     check_may_create(session)

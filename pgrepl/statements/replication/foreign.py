@@ -109,7 +109,6 @@ def drop_servers(stmt: DropStmt, session: Session) -> Result:
 
 
 def rename_server(stmt: RenameStmt, session: Session) -> Result:
-    assert stmt.name is not None
     row = server_by_name(session, stmt.name)
     check_owner(session, "foreign server", stmt.name, row.srvowner)
     if server_or_none(session, stmt.new_name) is not None:

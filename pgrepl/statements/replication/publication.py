@@ -157,14 +157,14 @@ def _refuse_partitioned_clauses(session: Session, publication: tables.pg_publica
         member = member_table(session, publication.oid, relid)
         if member is None or (member.prqual is None and member.prattrs is None):
             continue
-        found = relation(session, relid)
-        if found.kind != "p":
+        rel = relation(session, relid)
+        if rel.kind != "p":
             continue
         clause = "WHERE clause" if member.prqual is not None else "column list"
         raise PgError(
             "22023",
             f'cannot set parameter "publish_via_partition_root" to false for publication "{publication.pubname}"',
-            detail=f'The publication contains a {clause} for partitioned table "{found.name}", '
+            detail=f'The publication contains a {clause} for partitioned table "{rel.name}", '
             'which is not allowed when "publish_via_partition_root" is false.',
         )
 
@@ -219,7 +219,7 @@ def _alter_tables(
     """ADD, SET and DROP TABLE of a publication (AlterPublicationTables). SET without a table removes them all."""
     if not named and stmt.action is not AlterPublicationAction.SET:
         return
-    members = [replace(each, excepted=stmt.for_all_tables) for each in open_tables(session, named)]
+    members = [replace(member, excepted=stmt.for_all_tables) for member in open_tables(session, named)]
     if stmt.action is AlterPublicationAction.DROP:
         drop_tables(session, publication, members)
         return
@@ -253,8 +253,8 @@ def _not_kept(
 
 def _wanted_columns(member: PublicationRelation) -> frozenset[int]:
     """The attnums of the new column list; names that are no columns are refused later, when the table is added."""
-    found = [member.relation.attribute(name) for name in member.columns or ()]
-    return frozenset(attribute.num if attribute is not None else 0 for attribute in found)
+    attributes = [member.relation.attribute(name) for name in member.columns or ()]
+    return frozenset(attribute.num if attribute is not None else 0 for attribute in attributes)
 
 
 def _check_columns(session: Session, members: Sequence[PublicationRelation]) -> None:
@@ -312,7 +312,6 @@ def drop_publications(stmt: DropStmt, session: Session) -> Result:
 
 
 def rename_publication(stmt: RenameStmt, session: Session) -> Result:
-    assert stmt.name is not None
     row = publication_by_name(session, stmt.name)
     check_owner(session, "publication", stmt.name, row.pubowner)
     if publication_or_none(session, stmt.new_name) is not None:

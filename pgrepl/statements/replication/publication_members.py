@@ -157,9 +157,9 @@ class _Opened:
     def __contains__(self, relid: int) -> bool:
         return relid in self._listed
 
-    def add(self, found: Relation, table: PublicationTable) -> None:
-        self.members.append(PublicationRelation(found, table.where, table.columns))
-        self._listed[found.oid] = (table.where is not None, table.columns is not None)
+    def add(self, rel: Relation, table: PublicationTable) -> None:
+        self.members.append(PublicationRelation(rel, table.where, table.columns))
+        self._listed[rel.oid] = (table.where is not None, table.columns is not None)
 
     def refuse_clauses_twice(self, relid: int, table: PublicationTable, name: str) -> None:
         """A table may be named again, but neither time with a filter or a column list."""
@@ -281,7 +281,7 @@ def check_publishable(relation: Relation, excepted: bool) -> None:
 def column_numbers(relation: Relation, columns: Sequence[str], *, stored: bool) -> list[int]:
     """A column list as sorted attribute numbers (pub_collist_validate). `stored`: generated columns that are
     stored may be in it, as in 18."""
-    found: list[int] = []
+    numbers: list[int] = []
     for name in columns:
         attribute = relation.attribute(name)
         if attribute is None and name in SYSTEM_COLUMNS:
@@ -291,10 +291,10 @@ def column_numbers(relation: Relation, columns: Sequence[str], *, stored: bool) 
         if attribute.generated and not (stored and attribute.generated == "s"):
             kind = "virtual generated" if attribute.generated == "v" else "generated"
             raise PgError("42P10", f'cannot use {kind} column "{name}" in publication column list')
-        if attribute.num in found:
+        if attribute.num in numbers:
             raise PgError("42710", f'duplicate column "{name}" in publication column list')
-        found.append(attribute.num)
-    return sorted(found)
+        numbers.append(attribute.num)
+    return sorted(numbers)
 
 
 def _insert_table(session: Session, publication: tables.pg_publication, member: PublicationRelation) -> None:

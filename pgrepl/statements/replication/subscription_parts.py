@@ -192,21 +192,21 @@ OPTION_COLUMNS = {
 def parse_subscription_options(
     session: Session, options: Sequence[DefElem], known: Collection[str]
 ) -> SubscriptionOptions:
-    found: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     for option in options:
         if option.name not in known:
             raise PgError("42601", f'unrecognized subscription parameter: "{option.name}"')
         if option.name == "lsn":  # a missing value is reported before a repeated option
             get_string(option)
-        if option.name in found:
+        if option.name in given:
             conflicting(option)
         if option.name == "synchronous_commit":
-            found[option.name] = get_string(option)
-            session.settings.check_value("synchronous_commit", found[option.name])
+            given[option.name] = get_string(option)
+            session.settings.check_value("synchronous_commit", given[option.name])
         else:
-            found[option.name] = _READERS.get(option.name, get_boolean)(option)
-    parsed = SubscriptionOptions(given=frozenset(found), **found)
-    if "streaming" not in found and session.settings.release >= 18:
+            given[option.name] = _READERS.get(option.name, get_boolean)(option)
+    parsed = SubscriptionOptions(given=frozenset(given), **given)
+    if "streaming" not in given and session.settings.release >= 18:
         parsed = replace(parsed, streaming="p")
     if "connect" in known and not parsed.connect:
         parsed = _not_connected(parsed)
@@ -256,10 +256,10 @@ def _origin(option: DefElem) -> str:
 def _one_of(words: Mapping[str, str], option: DefElem) -> str:
     """The letter of the word that is given."""
     value = get_string(option)
-    found = next((letter for letter, word in words.items() if word == value.lower()), None)
-    if found is None:
+    chosen = next((letter for letter, word in words.items() if word == value.lower()), None)
+    if chosen is None:
         raise PgError("22023", f'unrecognized {option.name} value: "{value}"')
-    return found
+    return chosen
 
 
 def _lsn(option: DefElem) -> int:
@@ -356,12 +356,12 @@ def check_publications_origin(
         return
     known = {(r.schema, r.name) for r in (relation_or_none(session, relid) for relid in present) if r is not None}
     try:
-        found = publisher.publications_with_other_origins(subscription.subpublications, known)
+        names = publisher.publications_with_other_origins(subscription.subpublications, known)
     except PublisherError as error:
         raise _no_tables(error) from None
-    if not found:
+    if not names:
         return
-    listed = quoted_list(found)
+    listed = quoted_list(names)
     one = f"to a publication ({listed}) that contains tables"
     many = f"to publications ({listed}) that contain tables"
     session.notice(
@@ -369,7 +369,7 @@ def check_publications_origin(
         f'subscription "{subscription.subname}" requested copy_data with origin = NONE '
         "but might copy data that had a different origin",
         sqlstate="55000",
-        detail=f"The subscription being created subscribes {one if len(found) == 1 else many} "
+        detail=f"The subscription being created subscribes {one if len(names) == 1 else many} "
         "that are written to by other subscriptions.",
         hint="Verify that initial data copied from the publisher tables did not come from other origins.",
     )
@@ -383,18 +383,18 @@ def quoted_list(names: Sequence[str]) -> str:
 def fetch_tables(publisher: PublisherCatalog, publications: Sequence[str]) -> list[RemoteTable]:
     """The tables that the publications publish; a table must have one column list in all of them (fetch_table_list)."""
     try:
-        found = publisher.published_tables(publications)
+        published = publisher.published_tables(publications)
     except PublisherError as error:
         raise _no_tables(error) from None
     seen: set[tuple[str, str]] = set()
-    for table in found:
+    for table in published:
         if (table.schema, table.name) in seen:
             raise PgError(
                 "0A000",
                 f'cannot use different column lists for table "{table.schema}.{table.name}" in different publications',
             )
         seen.add((table.schema, table.name))
-    return found
+    return published
 
 
 def _no_tables(error: PublisherError) -> PgError:
@@ -403,9 +403,9 @@ def _no_tables(error: PublisherError) -> PgError:
 
 def target_relation(session: Session, table: RemoteTable) -> Relation:
     """The local table of that name."""
-    found = find_relation(session, RangeVar(table.name, table.schema))
-    subscriptions.check_subscription_relkind(found)
-    return found
+    rel = find_relation(session, RangeVar(table.name, table.schema))
+    subscriptions.check_subscription_relkind(rel)
+    return rel
 
 
 def add_tables(session: Session, publisher: Publisher, subscription: tables.pg_subscription, *, copy_data: bool) -> int:
@@ -413,8 +413,8 @@ def add_tables(session: Session, publisher: Publisher, subscription: tables.pg_s
     listed = fetch_tables(publisher.catalog, subscription.subpublications)
     state = subscriptions.INIT if copy_data and publisher.copies is not None else subscriptions.READY
     for table in listed:
-        found = target_relation(session, table)
-        subscriptions.add_subscription_relation(session, subscription.oid, found.oid, state)
+        rel = target_relation(session, table)
+        subscriptions.add_subscription_relation(session, subscription.oid, rel.oid, state)
     note_columns(session, publisher.catalog, subscription)
     refresh_sequences(session, publisher.catalog, subscription, copy_data=copy_data)
     return len(listed)
@@ -433,19 +433,19 @@ def refresh_sequences(
     check_sequences_origin(session, publisher, subscription, copy_data=copy_data, present=present)
     wanted = {}
     for schema, name in published:
-        found = find_relation(session, RangeVar(name, schema))
-        subscriptions.check_subscription_relkind(found, is_sequence=True)
-        wanted[found.oid] = found
+        rel = find_relation(session, RangeVar(name, schema))
+        subscriptions.check_subscription_relkind(rel, is_sequence=True)
+        wanted[rel.oid] = rel
     if subscription.subsequences:
         try:
-            wanted |= {found.oid: found for found in sequences_on_both_sides(session, publisher)}
+            wanted |= {rel.oid: rel for rel in sequences_on_both_sides(session, publisher)}
         except PublisherError as error:
             raise _no_tables(error) from None
-    for oid, found in wanted.items():
+    for oid, rel in wanted.items():
         if oid not in present:
             state = subscriptions.INIT if copy_data or subscription.subsequences else subscriptions.READY
             subscriptions.add_subscription_relation(session, subscription.oid, oid, state, is_sequence=True)
-            _say(session, found, "sequence", "added to", subscription)
+            _say(session, rel, "sequence", "added to", subscription)
     for oid in sorted(present.difference(wanted)):
         subscriptions.remove_subscription_relation(session, subscription.oid, oid)
         gone = relation_or_none(session, oid)
@@ -467,19 +467,19 @@ def check_sequences_origin(
         return
     known = {(r.schema, r.name) for r in (relation_or_none(session, relid) for relid in present) if r is not None}
     try:
-        found = publisher.sequences_with_other_origins(subscription.subpublications, known)
+        names = publisher.sequences_with_other_origins(subscription.subpublications, known)
     except PublisherError as error:
         raise PgError("08006", f"could not receive list of replicated sequences from the publisher: {error}") from None
-    if not found:
+    if not names:
         return
-    listed = quoted_list(found)
+    listed = quoted_list(names)
     one = f"a publication ({listed}) that contains"
     session.notice(
         "WARNING",
         f'subscription "{subscription.subname}" requested origin = NONE but might synchronize sequence values that had '
         "a different origin",
         sqlstate="55000",
-        detail=f"The subscription subscribes to {one if len(found) == 1 else f'publications ({listed}) that contain'} "
+        detail=f"The subscription subscribes to {one if len(names) == 1 else f'publications ({listed}) that contain'} "
         "sequences that are synchronized from other subscriptions.",
         hint="Verify that the initial values copied from the publisher sequences did not come from other origins.",
     )
@@ -497,10 +497,10 @@ def note_columns(session: Session, publisher: PublisherCatalog, subscription: ta
         if table is None or is_copied or (known is not None and known.is_told >= (wants == subscriptions.ALL)):
             continue
         try:
-            found = described(subscription, publisher, table.schema, table.name)
+            table_description = described(subscription, publisher, table.schema, table.name)
         except PublisherError as error:
             raise _no_tables(error) from None
-        definition = definition_of(found, table.schema, table.name)
+        definition = definition_of(table_description, table.schema, table.name)
         if definition is not None:
             now = defined(definition) if known is None else known.with_told(definition.told)
             remember(session, subscription.oid, table.oid, now)
@@ -521,11 +521,11 @@ def refresh(
         state = subscriptions.INIT if copy_data and publisher.copies is not None else subscriptions.READY
         wanted = set()
         for table in listed:
-            found = target_relation(session, table)
-            wanted.add(found.oid)
-            if found.oid not in present:
-                subscriptions.add_subscription_relation(session, subscription.oid, found.oid, state)
-                _say(session, found, "table", "added to", subscription)
+            rel = target_relation(session, table)
+            wanted.add(rel.oid)
+            if rel.oid not in present:
+                subscriptions.add_subscription_relation(session, subscription.oid, rel.oid, state)
+                _say(session, rel, "table", "added to", subscription)
         note_columns(session, publisher.catalog, subscription)
         refresh_sequences(session, publisher.catalog, subscription, copy_data=copy_data)
         worker = lease.holder(session, subscription.oid)
@@ -545,13 +545,13 @@ def _remove(session: Session, subscription: tables.pg_subscription, row: tables.
     subscriptions.remove_subscription_relation(session, subscription.oid, row.srrelid)
     if row.srsubstate != subscriptions.READY:
         drop_origin(session, subscriptions.origin_name(subscription.oid, row.srrelid), missing_ok=True)
-    found = relation_or_none(session, row.srrelid)
-    if found is not None:
-        _say(session, found, "table", "removed from", subscription)
+    rel = relation_or_none(session, row.srrelid)
+    if rel is not None:
+        _say(session, rel, "table", "removed from", subscription)
 
 
-def _say(session: Session, found: Relation, kind: str, what: str, subscription: tables.pg_subscription) -> None:
-    session.notice("DEBUG1", f'{kind} "{found.schema}.{found.name}" {what} subscription "{subscription.subname}"')
+def _say(session: Session, rel: Relation, kind: str, what: str, subscription: tables.pg_subscription) -> None:
+    session.notice("DEBUG1", f'{kind} "{rel.schema}.{rel.name}" {what} subscription "{subscription.subname}"')
 
 
 def leave(slots: Slots, slot: str, worker: tables.pgrepl_worker | None) -> None:

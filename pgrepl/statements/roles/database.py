@@ -195,11 +195,11 @@ def _check_strategy(given: dict[str, DefElem]) -> None:
 
 
 def _locale(given: dict[str, DefElem], template: tables.pg_database) -> dict[str, str]:
-    found = {}
+    locales = {}
     for column, option, category in (("datcollate", "lc_collate", "LC_COLLATE"), ("datctype", "lc_ctype", "LC_CTYPE")):
         chosen = given.get(option) or given.get("locale")
         if chosen is None:
-            found[column] = getattr(template, column)
+            locales[column] = getattr(template, column)
             continue
         name = get_string(chosen)
         if name not in _LOCALES:
@@ -208,8 +208,8 @@ def _locale(given: dict[str, DefElem], template: tables.pg_database) -> dict[str
                 f'invalid {category} locale name: "{name}"',
                 hint="If the locale name is specific to ICU, use ICU_LOCALE.",
             )
-        found[column] = _LOCALES[name]
-    return found
+        locales[column] = _LOCALES[name]
+    return locales
 
 
 def _check_matches_template(values: dict[str, Any], template: tables.pg_database) -> None:
@@ -314,7 +314,6 @@ def alter_database(stmt: AlterDatabaseStmt, session: Session) -> Result:
 
 def rename_database(stmt: RenameStmt, session: Session) -> Result:
     """ALTER DATABASE … RENAME TO (RenameDatabase)."""
-    assert stmt.name is not None
     row = database_by_name(session, stmt.name)
     check_owner(session, "database", stmt.name, row.datdba)
     if not has_attribute(session, session.role, "rolcreatedb"):

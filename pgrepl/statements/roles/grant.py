@@ -116,14 +116,14 @@ _ROUTINES = {ObjectType.FUNCTION: "faw", ObjectType.PROCEDURE: "p", ObjectType.R
 
 def _routines(session: Session, stmt: GrantStmt) -> list[tables.pg_proc]:
     if stmt.target == "all_in_schema":
-        found: list[tables.pg_proc] = []
+        routines: list[tables.pg_proc] = []
         for name in stmt.objects:
             namespace = explicit_schema(session, name[-1])
             listed = rows(session, tables.pg_proc, datid=session.database_oid, pronamespace=namespace)
-            found += sorted(
+            routines += sorted(
                 (row for row in listed if row.prokind in _ROUTINES[stmt.kind]), key=lambda row: int(row.oid)
             )
-        return found
+        return routines
     from pgrepl.statements.routine.alter import find_routine
 
     return [find_routine(session, stmt.kind, name) for name in stmt.routines if isinstance(name, RoutineName)]
@@ -149,9 +149,9 @@ def _type(session: Session, stmt: GrantStmt, name: tuple[str, ...]) -> tables.pg
 def _relations_in(session: Session, schema: str, kinds: str) -> list[int]:
     """The relations of a schema, kind by kind (objectsInSchemaToOids)."""
     namespace = explicit_schema(session, schema)
-    found = rows(session, tables.pg_class, datid=session.database_oid, relnamespace=namespace)
-    found.sort(key=lambda row: row.oid)
-    return [row.oid for kind in kinds for row in found if row.relkind == kind]
+    relations = rows(session, tables.pg_class, datid=session.database_oid, relnamespace=namespace)
+    relations.sort(key=lambda row: row.oid)
+    return [row.oid for kind in kinds for row in relations if row.relkind == kind]
 
 
 def _privileges(stmt: GrantStmt, kind: ObjectKind) -> int:
@@ -195,38 +195,36 @@ def _name(bit: int) -> str:
 
 
 def grant_on_relation(
-    session: Session, found: Relation, change: InternalGrant, kind: ObjectKind = ObjectKind.TABLE
+    session: Session, rel: Relation, change: InternalGrant, kind: ObjectKind = ObjectKind.TABLE
 ) -> None:
     """GRANT and REVOKE on relations and their columns (ExecGrant_Relation)."""
-    if found.kind in "iI":
-        raise PgError("42809", f'"{found.name}" is an index')
-    if kind is ObjectKind.SEQUENCE and found.kind != "S":
-        raise PgError("42809", f'"{found.name}" is not a sequence')
-    if found.oid < FIRST_NORMAL_OID:  # its row is in no table of the catalog
+    if rel.kind in "iI":
+        raise PgError("42809", f'"{rel.name}" is an index')
+    if kind is ObjectKind.SEQUENCE and rel.kind != "S":
+        raise PgError("42809", f'"{rel.name}" is not a sequence')
+    if rel.oid < FIRST_NORMAL_OID:  # its row is in no table of the catalog
         raise unsupported(f"{'GRANT' if change.is_grant else 'REVOKE'} on a system catalog")
-    privileges = _relation_privileges(session, found, change, kind)
-    old_acl = relation_acl(found)
+    privileges = _relation_privileges(session, rel, change, kind)
+    old_acl = relation_acl(rel)
     per_column: dict[int, int] = {}
     if not change.is_grant:
-        system = () if found.kind == "v" else _SYSTEM_COLUMNS
-        for number in (*system, *(attribute.num for attribute in found.columns)):
+        system = () if rel.kind == "v" else _SYSTEM_COLUMNS
+        for number in (*system, *(attribute.num for attribute in rel.columns)):
             per_column[number] = privileges & ALL_RIGHTS[ObjectKind.COLUMN]
     if privileges:
-        actual = ObjectKind.SEQUENCE if found.kind == "S" else ObjectKind.TABLE
-        grantor, options = best_grantor(session, session.role, privileges, old_acl, found.owner)
-        if not options and not relation_mask(session, found, grantor, _any_right(actual)):
-            raise _denied(actual, found.name)
-        allowed = _restricted(session, change, privileges, options, change.all_privileges, f'"{found.name}"')
-        new_acl = changed_acl(session, old_acl, found.owner, grantor, allowed, change)
-        update(session, tables.pg_class, {"oid": found.oid}, relacl=store_acl(new_acl))
+        actual = ObjectKind.SEQUENCE if rel.kind == "S" else ObjectKind.TABLE
+        grantor, options = best_grantor(session, session.role, privileges, old_acl, rel.owner)
+        if not options and not relation_mask(session, rel, grantor, _any_right(actual)):
+            raise _denied(actual, rel.name)
+        allowed = _restricted(session, change, privileges, options, change.all_privileges, f'"{rel.name}"')
+        new_acl = changed_acl(session, old_acl, rel.owner, grantor, allowed, change)
+        update(session, tables.pg_class, {"oid": rel.oid}, relacl=store_acl(new_acl))
     for privilege in change.columns:
-        _add_column_privileges(session, found, privilege, per_column)
+        _add_column_privileges(session, rel, privilege, per_column)
     for number in sorted(per_column):
         if per_column[number]:
-            attribute = (
-                found.attributes[number - 1] if number > 0 else Attribute(number, _SYSTEM_COLUMNS[number], 0, -1)
-            )
-            _grant_on_column(session, found, attribute, per_column[number], old_acl, change)
+            attribute = rel.attributes[number - 1] if number > 0 else Attribute(number, _SYSTEM_COLUMNS[number], 0, -1)
+            _grant_on_column(session, rel, attribute, per_column[number], old_acl, change)
 
 
 def _any_right(kind: ObjectKind) -> int:
@@ -237,8 +235,8 @@ def _denied(kind: ObjectKind, name: str) -> PgError:
     return PgError("42501", f"permission denied for {kind.value} {name}")
 
 
-def _relation_privileges(session: Session, found: Relation, change: InternalGrant, kind: ObjectKind) -> int:
-    is_sequence = found.kind == "S"
+def _relation_privileges(session: Session, rel: Relation, change: InternalGrant, kind: ObjectKind) -> int:
+    is_sequence = rel.kind == "S"
     if change.all_privileges and not change.privileges:
         return ALL_RIGHTS[ObjectKind.SEQUENCE if is_sequence else ObjectKind.TABLE]
     privileges = change.privileges
@@ -246,7 +244,7 @@ def _relation_privileges(session: Session, found: Relation, change: InternalGran
         return privileges
     if is_sequence and privileges & ~ALL_RIGHTS[ObjectKind.SEQUENCE]:
         session.notice(
-            "WARNING", f'sequence "{found.name}" only supports USAGE, SELECT, and UPDATE privileges', sqlstate="0LP01"
+            "WARNING", f'sequence "{rel.name}" only supports USAGE, SELECT, and UPDATE privileges', sqlstate="0LP01"
         )
         return privileges & ALL_RIGHTS[ObjectKind.SEQUENCE]
     if not is_sequence and privileges & ~ALL_RIGHTS[ObjectKind.TABLE]:
@@ -254,43 +252,41 @@ def _relation_privileges(session: Session, found: Relation, change: InternalGran
     return privileges
 
 
-def _add_column_privileges(
-    session: Session, found: Relation, privilege: AccessPriv, per_column: dict[int, int]
-) -> None:
+def _add_column_privileges(session: Session, rel: Relation, privilege: AccessPriv, per_column: dict[int, int]) -> None:
     mask = ALL_RIGHTS[ObjectKind.COLUMN] if privilege.name is None else _bit(privilege.name)
     if mask & ~ALL_RIGHTS[ObjectKind.COLUMN]:
         raise PgError("0LP01", f"invalid privilege type {_name(mask)} for column")
-    if found.kind == "S" and mask & ~_SELECT:
-        session.notice("WARNING", f'sequence "{found.name}" only supports SELECT column privileges', sqlstate="0LP01")
+    if rel.kind == "S" and mask & ~_SELECT:
+        session.notice("WARNING", f'sequence "{rel.name}" only supports SELECT column privileges', sqlstate="0LP01")
         mask &= _SELECT
     for name in privilege.columns:
-        attribute = found.attribute(name)
-        if attribute is None and name in _SYSTEM_COLUMNS.values() and found.kind != "v":
+        attribute = rel.attribute(name)
+        if attribute is None and name in _SYSTEM_COLUMNS.values() and rel.kind != "v":
             raise unsupported("GRANT on a system column")
         if attribute is None:
-            raise PgError("42703", f'column "{name}" of relation "{found.name}" does not exist')
+            raise PgError("42703", f'column "{name}" of relation "{rel.name}" does not exist')
         per_column[attribute.num] = per_column.get(attribute.num, 0) | mask
 
 
 def _grant_on_column(
-    session: Session, found: Relation, attribute: Attribute, privileges: int, relation_list: Acl, change: InternalGrant
+    session: Session, rel: Relation, attribute: Attribute, privileges: int, relation_list: Acl, change: InternalGrant
 ) -> None:
     """GRANT and REVOKE on a column (ExecGrant_Attribute)."""
-    old = effective_acl(ObjectKind.COLUMN, found.owner, attribute.acl)
+    old = effective_acl(ObjectKind.COLUMN, rel.owner, attribute.acl)
     merged = (*relation_list, *old)
-    grantor, options = best_grantor(session, session.role, privileges, merged, found.owner)
+    grantor, options = best_grantor(session, session.role, privileges, merged, rel.owner)
     if not options:
         anything = _any_right(ObjectKind.COLUMN)
-        has = relation_mask(session, found, grantor, anything) | aclmask(session, old, grantor, found.owner, anything)
+        has = relation_mask(session, rel, grantor, anything) | aclmask(session, old, grantor, rel.owner, anything)
         if not has:
-            raise PgError("42501", f'permission denied for column "{attribute.name}" of relation "{found.name}"')
+            raise PgError("42501", f'permission denied for column "{attribute.name}" of relation "{rel.name}"')
     everything = privileges == ALL_RIGHTS[ObjectKind.COLUMN]
-    named = f'column "{attribute.name}" of relation "{found.name}"'
+    named = f'column "{attribute.name}" of relation "{rel.name}"'
     allowed = _restricted(session, change, privileges, options, everything, named)
-    new = changed_acl(session, old, found.owner, grantor, allowed, change)
+    new = changed_acl(session, old, rel.owner, grantor, allowed, change)
     if new or attribute.acl is not None:
         stored = store_acl(new) if new else None
-        update(session, tables.pg_attribute, {"attrelid": found.oid, "attnum": attribute.num}, attacl=stored)
+        update(session, tables.pg_attribute, {"attrelid": rel.oid, "attnum": attribute.num}, attacl=stored)
 
 
 def grant_on_object(session: Session, kind: ObjectKind, row: Owned, change: InternalGrant) -> None:

@@ -68,7 +68,7 @@ def grant_role(stmt: GrantRoleStmt, session: Session) -> Result:
 
 
 def _options(given: Sequence[DefElem]) -> GrantOptions:
-    found: dict[str, bool] = {}
+    values: dict[str, bool] = {}
     for option in given:
         if option.name not in ("admin", "inherit", "set"):
             raise PgError("42601", f'unrecognized role option "{option.name}"', location=option.location)
@@ -78,8 +78,8 @@ def _options(given: Sequence[DefElem]) -> GrantOptions:
             raise PgError(
                 "22023", f'unrecognized value for role option "{option.name}": "{text}"', location=option.location
             )
-        found[option.name] = value
-    return GrantOptions(**found)
+        values[option.name] = value
+    return GrantOptions(**values)
 
 
 def check_may_grant(session: Session, current: int, role: int, *, grant: bool) -> None:
@@ -135,9 +135,9 @@ def _grantor(session: Session, current: int, role: int, given: int | None, *, gr
 
 
 def _members(session: Session, role: int) -> list[tables.pg_auth_members]:
-    found = rows(session, tables.pg_auth_members, roleid=role)
-    found.sort(key=lambda r: (r.member, r.grantor))
-    return found
+    members = rows(session, tables.pg_auth_members, roleid=role)
+    members.sort(key=lambda r: (r.member, r.grantor))
+    return members
 
 
 # --- GRANT ------------------------------------------------------------------------------------------------------------

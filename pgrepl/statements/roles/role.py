@@ -230,7 +230,6 @@ def _needs_admin(name: str, what: str) -> str:
 
 def rename_role(stmt: RenameStmt, session: Session) -> Result:
     """ALTER ROLE … RENAME TO (RenameRole)."""
-    assert stmt.name is not None
     role = role_by_name(session, stmt.name)
     if role.oid == session.user:
         raise PgError("0A000", "session user cannot be renamed")

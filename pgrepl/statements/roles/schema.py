@@ -134,7 +134,6 @@ def _placed(name: RangeVar, schema: str) -> RangeVar:
 
 def rename_schema(stmt: RenameStmt, session: Session) -> Result:
     """ALTER SCHEMA … RENAME TO (RenameSchema)."""
-    assert stmt.name is not None
     row = schema_by_name(session, stmt.name)
     if schema_or_none(session, stmt.new_name) is not None:
         raise PgError("42P06", f'schema "{stmt.new_name}" already exists')

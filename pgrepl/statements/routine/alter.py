@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.acl import ObjectKind, check_owner, check_privilege
+from pgrepl.catalog.facts.acl import check_owner
 from pgrepl.catalog.facts.namespace import (
+    check_create,
     is_user_routine,
     routine_row,
     schema_for_creation,
     schema_name,
     schema_or_none,
-    schema_row,
 )
 from pgrepl.catalog.facts.privileges import with_new_owner
 from pgrepl.catalog.facts.roles import is_superuser, resolve_role
@@ -52,10 +52,10 @@ _KINDS = {ObjectType.FUNCTION: "fw", ObjectType.PROCEDURE: "p", ObjectType.ROUTI
 
 def find_routine(session: Session, kind: ObjectType, wanted: RoutineName) -> pg_proc:
     """The routine, which must be a user's."""
-    found = find_routine_or_none(session, kind, wanted)
-    if isinstance(found, PgError):
-        raise found
-    return found
+    routine = find_routine_or_none(session, kind, wanted)
+    if isinstance(routine, PgError):
+        raise routine
+    return routine
 
 
 def find_routine_or_none(session: Session, kind: ObjectType, wanted: RoutineName) -> pg_proc | PgError:
@@ -81,15 +81,15 @@ def find_routine_or_none(session: Session, kind: ObjectType, wanted: RoutineName
         if typoid is None:
             return PgError("42704", f'type "{type_name_text(parameter.type_name)}" does not exist')
         types.append(typoid)
-    found = next((p for p in procs if list(p.argtypes) == types), None)
-    if found is None and kind is not ObjectType.FUNCTION:
-        found = _by_all_arguments(session, procs, wanted)
+    proc = next((p for p in procs if list(p.argtypes) == types), None)
+    if proc is None and kind is not ObjectType.FUNCTION:
+        proc = _by_all_arguments(session, procs, wanted)
     signature = f"{name}({', '.join(lookup.type_text(session, t) for t in types)})"
-    if found is None:
+    if proc is None:
         return PgError("42883", f"{word} {signature} does not exist")
-    if found.kind not in _KINDS[kind]:
+    if proc.kind not in _KINDS[kind]:
         raise PgError("42809", f"{signature} is not a {word}")
-    return _row(session, found)
+    return _row(session, proc)
 
 
 def _by_all_arguments(session: Session, procs: Sequence[Proc], wanted: RoutineName) -> Proc | None:
@@ -129,14 +129,14 @@ def _row(session: Session, proc: Proc) -> pg_proc:
 def drop_function(stmt: DropFunctionStmt, session: Session) -> Result:
     addresses = []
     for wanted in stmt.routines:
-        found = find_routine_or_none(session, stmt.kind, wanted)
-        if isinstance(found, PgError):
+        routine = find_routine_or_none(session, stmt.kind, wanted)
+        if isinstance(routine, PgError):
             if not stmt.missing_ok:
-                raise found
-            session.notice("NOTICE", f"{_missing(stmt, wanted, found)}, skipping")
+                raise routine
+            session.notice("NOTICE", f"{_missing(stmt, wanted, routine)}, skipping")
             continue
-        check_may_drop(session, routine_word(found), found.proname, found.proowner, found.pronamespace)
-        addresses.append(ObjectAddress(PG_PROC, found.oid))
+        check_may_drop(session, routine_word(routine), routine.proname, routine.proowner, routine.pronamespace)
+        addresses.append(ObjectAddress(PG_PROC, routine.oid))
     if addresses:
         drop_objects(session, addresses, cascade=stmt.cascade)
     return Result(command_tag(stmt))
@@ -178,43 +178,43 @@ class RoutineOptions:
 
 
 def read_options(options: Sequence[DefElem], *, is_procedure: bool) -> RoutineOptions:
-    found = RoutineOptions()
+    given_options = RoutineOptions()
     given: set[str] = set()
     for option in options:
         name, value = option.name, option.value
         if name == "set":
             assert isinstance(value, VariableSetStmt)
-            found.settings = (*found.settings, value)
+            given_options.settings = (*given_options.settings, value)
             continue
         if name in given:
             conflicting(option)
         given.add(name)
         if is_procedure and name in _NOT_OF_PROCEDURES:
             raise PgError("42P13", "invalid attribute in procedure definition", location=option.location)
-        _read(found, name, value)
-    return found
+        _read(given_options, name, value)
+    return given_options
 
 
-def _read(found: RoutineOptions, name: str, value: Any) -> None:
+def _read(options: RoutineOptions, name: str, value: Any) -> None:
     if name == "language":
-        found.language = value
+        options.language = value
     elif name == "as":
-        found.source = value
+        options.source = value
     elif name == "volatility":
-        found.volatility = value
+        options.volatility = value
     elif name == "strict":
-        found.strict = value
+        options.strict = value
     elif name == "security":
-        found.security_definer = value
+        options.security_definer = value
     elif name == "leakproof":
-        found.leakproof = value
+        options.leakproof = value
     elif name == "cost":
-        found.cost = _positive(value, "COST")
+        options.cost = _positive(value, "COST")
     elif name == "rows":
-        found.rows = _positive(value, "ROWS")
+        options.rows = _positive(value, "ROWS")
     elif name == "parallel":
-        found.parallel = _PARALLEL.get(value)
-        if found.parallel is None:
+        options.parallel = _PARALLEL.get(value)
+        if options.parallel is None:
             raise PgError("42601", 'parameter "parallel" must be SAFE, RESTRICTED, or UNSAFE')
     else:
         raise unsupported(f"{name.upper()} of a function")
@@ -285,9 +285,7 @@ def _change(session: Session, stmt: AlterFunctionStmt, routine: pg_proc) -> None
 def _rename(session: Session, routine: pg_proc, name: str) -> None:
     """ALTER FUNCTION … RENAME TO (AlterObjectRename_internal)."""
     _refuse_same(session, routine, name, routine.pronamespace)
-    schema = schema_row(session, routine.pronamespace)
-    assert schema is not None
-    check_privilege(session, ObjectKind.SCHEMA, schema, "CREATE", schema.nspname)
+    check_create(session, routine.pronamespace)
     store.update(session, pg_proc, {"oid": routine.oid}, proname=name)
 
 

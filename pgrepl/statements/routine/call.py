@@ -68,12 +68,12 @@ LANGUAGES: dict[str, tuple[str, str]] = {
 
 def language_oid(name: str) -> int:
     """The OID of a language that routines can be written in (get_language_oid)."""
-    found = next((oid for oid, known in LANGUAGE_NAMES.items() if known == name), None)
-    if found is None:
+    language = next((oid for oid, known in LANGUAGE_NAMES.items() if known == name), None)
+    if language is None:
         raise PgError("42704", f'language "{name}" does not exist')
     if name in ("internal", "c"):
         raise unsupported(f"LANGUAGE {name}")
-    return found
+    return language
 
 
 def language_of(routine: pg_proc) -> Language | None:
@@ -156,8 +156,8 @@ def run_routine(session: Session, routine: pg_proc, args: Sequence[Any], call: C
     if not routine.prosecdef and routine.proconfig is None and session.reads_at == sees:
         return language.call(session, routine, args, call)
     with _surroundings(session, routine), session.reading_at(sees):
-        found = language.call(session, routine, args, call)
-        return list(found) if routine.proretset else found
+        result = language.call(session, routine, args, call)
+        return list(result) if routine.proretset else result
 
 
 def call_trigger(session: Session, function: int, data: TriggerData) -> Row | None:
@@ -214,8 +214,8 @@ class ProcedureCall:
         context = Context(session)
         args = [compile(expr, context)(()) for expr in self.inputs]
         called = Call(context, self.argtypes, self.routine.prorettype, columns=None, atomic=atomic)
-        found = run_routine(session, self.routine, args, called)
-        return (None,) * len(self.columns) if found is None else tuple(found)
+        values = run_routine(session, self.routine, args, called)
+        return (None,) * len(self.columns) if values is None else tuple(values)
 
     @property
     def argtypes(self) -> tuple[int, ...]:
@@ -259,14 +259,14 @@ def prepare_call(session: Session, stmt: CallStmt) -> ProcedureCall:
             hint="No procedure matches the given name and argument types. You might need to add explicit type casts.",
             location=raw.location,
         )
-    found = meaning.proc
-    if found is None or found.kind != "p":
+    named = meaning.proc
+    if named is None or named.kind != "p":
         raise PgError(
             "42809", f"{written} is not a procedure", hint="To call a function, use SELECT.", location=raw.location
         )
-    routine = routine_row(session, found.oid)
+    routine = routine_row(session, named.oid)
     assert routine is not None
-    proc = _with_outputs(found)
+    proc = _with_outputs(named)
     args, _ = coerced_arguments(scope, raw, proc, meaning, args)
     given: dict[int, Expr] = {}
     for position, arg in enumerate(args):

@@ -220,8 +220,8 @@ def outputs_of(routine: pg_proc) -> list[tuple[str, int]]:
 
 def _outputs(routine: pg_proc) -> list[tuple[str, int]]:
     """As build_function_result_tupdesc_d names them; a single one makes no row, unless it is a procedure's."""
-    found = [(name or f"column{number}", typoid) for number, (name, typoid) in enumerate(outputs_of(routine), 1)]
-    return found if len(found) > 1 or routine.prokind == "p" else []
+    outputs = [(name or f"column{number}", typoid) for number, (name, typoid) in enumerate(outputs_of(routine), 1)]
+    return outputs if len(outputs) > 1 or routine.prokind == "p" else []
 
 
 def _input_names(routine: pg_proc) -> list[str]:
@@ -320,7 +320,7 @@ def transposed(session: Session, source: str, context: str | None = None) -> Ite
 def _place_in_statement(statement: str, source: str, position: int) -> int | None:
     """The place of a character of the body in the statement, if the body occurs once as a string constant
     (match_prosrc_to_query)."""
-    found: int | None = None
+    only: int | None = None
     for start, char in enumerate(statement):
         place = None
         if char == "$":
@@ -330,10 +330,10 @@ def _place_in_statement(statement: str, source: str, position: int) -> int | Non
         elif char == "'":
             place = _place_in_literal(statement, start + 1, source, position)
         if place is not None:
-            if found is not None:
+            if only is not None:
                 return None
-            found = place
-    return found
+            only = place
+    return only
 
 
 def _place_in_literal(statement: str, start: int, source: str, position: int) -> int | None:

@@ -165,11 +165,11 @@ class SqlLanguage:
         rows = self._rows(session, routine, plan, args)
         if routine.proretset:
             return rows
-        found = None
+        first = None
         for value in rows:
-            found = value
+            first = value
             break
-        return found
+        return first
 
     def _rows(self, session: Session, routine: pg_proc, plan: _Plan, args: Sequence[Any]) -> Iterator[Any]:
         variables = plan.variables.of(args)
@@ -178,9 +178,9 @@ class SqlLanguage:
             with _context(routine, f"statement {number}"):
                 check_for_interrupts()
                 with _inside(session, routine, number):
-                    found = _run(session, step, variables)
+                    result = _run(session, step, variables)
                 is_result = number == last and step.columns is not None
-                for row in _each(session, routine, number, found):
+                for row in _each(session, routine, number, result):
                     if is_result:
                         yield plan.shape(row)
                         if not routine.proretset:

@@ -157,9 +157,9 @@ def _copy_checks(
 
 
 def _comment_constraint(session: Session, table: int, name: str, text: str) -> None:
-    made = constraint_named(session, table, name)
-    if made is not None:
-        put_comment(session, ObjectAddress(PG_CONSTRAINT, made.oid), text)
+    row = constraint_named(session, table, name)
+    if row is not None:
+        put_comment(session, ObjectAddress(PG_CONSTRAINT, row.oid), text)
 
 
 def _copy_indexes(
@@ -209,8 +209,8 @@ def add_column(clauses: Clauses, definition: ColumnDef) -> NewColumn:
         default, not_null = _serial_constraints(sequence)
         named = clauses.session.settings.release >= 18
         constraints = (not_null, *constraints, default) if named else (*constraints, default, not_null)
-    found = _ColumnConstraints if clauses.session.settings.release < 18 else _NamedColumnConstraints
-    found(clauses, column).add(transform_constraint_attrs(constraints))
+    reader = _ColumnConstraints if clauses.session.settings.release < 18 else _NamedColumnConstraints
+    reader(clauses, column).add(transform_constraint_attrs(constraints))
     return column
 
 
@@ -332,20 +332,20 @@ class _NamedColumnConstraints(_ColumnConstraints):
             self._note(Constraint(ConstrType.NOTNULL, name, keys=(self.column.name,), no_inherit=no_inherit), written)
 
     def _note(self, wanted: Constraint, written: bool) -> None:
-        found, column = self.clauses.not_nulls, self.column.name
+        constraints, column = self.clauses.not_nulls, self.column.name
         conflict = f'conflicting NO INHERIT declarations for not-null constraints on column "{column}"'
         if wanted.no_inherit and self._needs_inherited:
             raise PgError("42601", conflict)
         if self._own is None:
-            self._own = len(found)
-            found.append(wanted)
+            self._own = len(constraints)
+            constraints.append(wanted)
         elif written:
-            before = found[self._own]
+            before = constraints[self._own]
             if wanted.name and before.name and wanted.name != before.name:
                 raise PgError("42601", f'conflicting not-null constraint names "{before.name}" and "{wanted.name}"')
             if wanted.no_inherit != before.no_inherit:
                 raise PgError("42601", conflict)
-            found[self._own] = replace(before, name=before.name or wanted.name)
+            constraints[self._own] = replace(before, name=before.name or wanted.name)
 
     def _add(self, constraint: Constraint) -> None:
         super()._add(constraint)
@@ -409,13 +409,13 @@ def _index_of(clauses: Clauses, constraint: Constraint) -> IndexSpec:
         existing, keys, including = usable_for_constraint(clauses.session, clauses.rel, constraint)
     if constraint.without_overlaps:
         _check_period(clauses, constraint)
-    found: list[str] = []
+    names: list[str] = []
     for key in keys:
         column = _key_column(clauses, key, constraint)
-        if key in found:
+        if key in names:
             what = "primary key" if primary else "unique"
             raise PgError("42701", f'column "{key}" appears twice in {what} constraint', location=constraint.location)
-        found.append(key)
+        names.append(key)
         if primary:
             _note_primary(clauses, column, key, with_index=bool(existing))
     for key in including:
@@ -449,8 +449,8 @@ def _check_period(clauses: Clauses, constraint: Constraint) -> None:
         types += [inherited.type] if inherited is not None else []
     own = clauses.rel.attribute(name) if clauses.rel is not None and not types else None
     types += [own.type] if own is not None else []
-    found = type_by_oid(lookup.base(types[0])) if types else None
-    if found is not None and found.typtype not in "rm":
+    type_ = type_by_oid(lookup.base(types[0])) if types else None
+    if type_ is not None and type_.typtype not in "rm":
         message = f'column "{name}" in WITHOUT OVERLAPS is not a range or multirange type'
         raise PgError("42804", message, location=constraint.location)
 
@@ -459,7 +459,7 @@ def _note_primary(clauses: Clauses, column: NewColumn | None, key: str, *, with_
     """A column of the primary key is NOT NULL."""
     named = clauses.session.settings.release >= 18
     if column is not None and column.not_null:
-        if any(each.no_inherit and each.keys == (key,) for each in clauses.not_nulls):
+        if any(constraint.no_inherit and constraint.keys == (key,) for constraint in clauses.not_nulls):
             raise PgError("42601", f'conflicting NO INHERIT declaration for not-null constraint on column "{key}"')
     elif named and (column is not None or clauses.rel is None or with_index):
         clauses.not_nulls.append(Constraint(ConstrType.NOTNULL, keys=(key,)))

@@ -57,11 +57,11 @@ class NewColumn:
 
 def new_column(session: Session, column: ColumnDef) -> NewColumn:
     """A column as it was written, its type looked up, as transformColumnType and BuildDescForRelation do."""
-    made = NewColumn(column.name, column.type_name, storage_name=column.storage, compression_name=column.compression)
+    new = NewColumn(column.name, column.type_name, storage_name=column.storage, compression_name=column.compression)
     if column.type_name is None:
-        return made
-    set_type(session, made, column.type_name, column.collation, column.collation_location)
-    return made
+        return new
+    set_type(session, new, column.type_name, column.collation, column.collation_location)
+    return new
 
 
 def set_type(
@@ -106,8 +106,8 @@ def finish(session: Session, columns: Sequence[NewColumn]) -> None:
 
 
 def type_storage(type_: int) -> str:
-    found = type_by_oid(type_)
-    return found.storage if found is not None else "x"  # a row type
+    type_row = type_by_oid(type_)
+    return type_row.storage if type_row is not None else "x"  # a row type
 
 
 def storage_of(session: Session, type_: int, name: str) -> str:
@@ -122,7 +122,7 @@ def storage_of(session: Session, type_: int, name: str) -> str:
 
 
 def compression_of(session: Session, type_: int, name: str) -> str:
-    """As GetAttributeCompression does; "" is the default."""
+    """The letter of a compression method, which the type must support (GetAttributeCompression); "" is the default."""
     if name == "default":
         return ""
     if type_storage(type_) == "p":
@@ -163,8 +163,8 @@ def check_virtual(column: NewColumn) -> None:
     """Refuse what no virtual column can be: types of users, as CheckAttributeType does."""
     if column.generated != "v":
         return
-    found = type_by_oid(column.type)
-    if found is not None and found.typtype == "d":
+    type_row = type_by_oid(column.type)
+    if type_row is not None and type_row.typtype == "d":
         raise PgError("0A000", f'virtual generated column "{column.name}" cannot have a domain type')
     if column.type >= FIRST_USER_OID:
         raise PgError(
@@ -194,14 +194,14 @@ def check_type(
 ) -> None:
     """Refuse a type no column can have, as CheckAttributeType does. `rowtypes` are those of the relation itself. No
     lake stores arrays of a table's rows, whose columns may change."""
-    found = type_by_oid(type_)
+    type_row = type_by_oid(type_)
     what = f"partition key column {name}" if partition_key else f'column "{name}"'
-    if found is None or (found.typtype == "c" and found.relid):
+    if type_row is None or (type_row.typtype == "c" and type_row.relid):
         _check_row_type(session, type_, rowtypes, partition_key=partition_key)
-    elif found.typtype == "p":
+    elif type_row.typtype == "p":
         raise PgError("42P16", f"{what} has pseudo-type {lookup.type_text(session, type_)}")
-    elif found.typtype == "d":
-        check_type(session, name, found.basetype, collation, rowtypes=rowtypes, partition_key=partition_key)
+    elif type_row.typtype == "d":
+        check_type(session, name, type_row.basetype, collation, rowtypes=rowtypes, partition_key=partition_key)
     elif stored and isinstance(type_, RowArray):
         raise unsupported(f"a column of type {lookup.type_text(session, type_)}")
     elif lookup.element(type_):

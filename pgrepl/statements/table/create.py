@@ -78,13 +78,15 @@ def _define_table(session: Session, stmt: CreateStmt, clauses: Clauses) -> int:
     """Makes the table, its columns and constraints (DefineRelation)."""
     if stmt.on_commit is not None and clauses.persistence != "t":
         raise PgError("42P16", "ON COMMIT can only be used on temporary tables")
+    partitioned = stmt.partition_by is not None
+    if partitioned and clauses.persistence == "u" and session.settings.release >= 18:
+        raise PgError("0A000", "partitioned tables cannot be unlogged")
     parents: list[Relation] = []
     for name in clauses.parents:
         parent = find_relation(session, replace(name, location=-1))
         if parent in parents:
             raise PgError("42P07", f'relation "{parent.name}" would be inherited from more than once')
         parents.append(parent)
-    partitioned = stmt.partition_by is not None
     check_tablespace(stmt.tablespace, partitioned=partitioned)
     options = table_options(stmt.options, partitioned=partitioned)
     merger = Merger(session, clauses.persistence, is_partition=clauses.is_partition)
@@ -279,16 +281,16 @@ class Merger:
 
     def _inheritable(self, parent: Relation) -> set[int]:
         """The parent's columns whose NOT NULL its children get."""
-        found = {attribute.num for attribute in parent.columns if attribute.notnull}
+        numbers = {attribute.num for attribute in parent.columns if attribute.notnull}
         named = not_nulls(self.session, parent.oid)
-        found.difference_update(number for number, row in named.items() if row.connoinherit)
+        numbers.difference_update(number for number, row in named.items() if row.connoinherit)
         if self.session.settings.release >= 18:
-            listed = [*(number for number in named if number in found), *sorted(found - named.keys())]
+            listed = [*(number for number in named if number in numbers), *sorted(numbers - named.keys())]
             self.not_nulls += [
                 (parent.attributes[number - 1].name, named[number].conname if number in named else None)
                 for number in listed
             ]
-        return found
+        return numbers
 
     def _add_default(self, parent: Relation, column: NewColumn, default: Expr, numbers: dict[int, int]) -> None:
         detail = (

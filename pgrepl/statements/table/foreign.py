@@ -14,6 +14,7 @@ from pgrepl.catalog.facts.depend import Dependency, forget_dependencies, record_
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.relation_parts import constraint_row, constraints_of, open_table
 from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store import store
 from pgrepl.catalog.store.system import PG_CLASS, PG_CONSTRAINT, ObjectAddress
 from pgrepl.catalog.store.tables import pg_constraint
 from pgrepl.expr.analyse import lookup
@@ -33,6 +34,7 @@ from pgrepl.statements.table.constraints import (
     already_exists,
     set_parent_constraint,
     store_constraint,
+    update_constraint,
 )
 from pgrepl.statements.table.names import choose_constraint_name, constraint_on, name_addition
 from pgrepl.types.builtin import opclass_by_oid
@@ -162,22 +164,26 @@ def recurse_referencing(
             )
         numbers = attnum_map(part, rel)
         mapped = replace(columns, referencing=tuple(numbers[number] for number in columns.referencing))
-        if attach_existing_key(session, part, parent, mapped):
+        if attach_existing_key(session, part, parent, mapped, pending):
             continue
         assert spec.name is not None
         row, _ = store_key(session, KeySide.REFERENCING, spec, spec.name, part, pk_rel, index, parent, mapped)
         recurse_referencing(session, spec, part, pk_rel, index, row, mapped, pending)
 
 
-def attach_existing_key(session: Session, partition: Relation, parent: int, columns: KeyColumns) -> bool:
+def attach_existing_key(
+    session: Session, partition: Relation, parent: int, columns: KeyColumns, pending: list[Requirement] | None
+) -> bool:
     """Tie a foreign key that the partition has already to its parent's, as tryAttachPartitionForeignKey does."""
     whole = constraint_row(session, parent)
     for row in constraints_of(session, partition.oid, "f"):
-        if not _same_key(row, whole, columns):
+        if not _same_key(row, whole, columns) or not (row.convalidated or session.settings.release >= 18):
             continue
         set_parent_constraint(session, row.oid, parent, partition.oid)
         if relation(session, row.confrelid).kind == "p":
             _drop_parts(session, row)
+        if whole.convalidated and not row.convalidated and pending is not None:
+            validate_key(session, row, row.confrelid, pending)
         return True
     return False
 
@@ -188,11 +194,22 @@ def _same_key(row: pg_constraint, whole: pg_constraint, columns: KeyColumns) -> 
         and tuple(row.conkey) == columns.referencing
         and tuple(row.confkey or ()) == columns.referenced
         and not row.conparentid
-        and bool(row.convalidated)
         and (bool(row.conenforced), bool(row.conperiod)) == (bool(whole.conenforced), bool(whole.conperiod))
         and (row.condeferrable, row.condeferred, row.confupdtype, row.confdeltype, row.confmatchtype)
         == (whole.condeferrable, whole.condeferred, whole.confupdtype, whole.confdeltype, whole.confmatchtype)
     )
+
+
+def validate_key(session: Session, row: pg_constraint, referenced: int, pending: list[Requirement]) -> None:
+    """Mark a foreign key as valid, with its rows for partitions, and require that all keys exist in the table
+    `referenced` (QueueFKConstraintValidation)."""
+    rel = relation(session, row.conrelid)
+    if rel.kind == "r" and row.confrelid == referenced:
+        pending.append(KeysExist(rel.oid, row.oid))
+    for part in store.rows(session, pg_constraint, conparentid=row.oid):
+        if not part.convalidated:
+            validate_key(session, part, referenced, pending)
+    update_constraint(session, row.oid, convalidated=True)
 
 
 def _drop_parts(session: Session, row: pg_constraint) -> None:
@@ -232,7 +249,8 @@ def add_foreign_key(
     else:
         assert constraint.pk_table is not None
         pk_rel = open_table(session, replace(constraint.pk_table, location=-1))
-    _refuse_relations(rel, pk_rel, recurse=recurse, not_valid=constraint.enforced and not validate and not valid)
+    not_valid = constraint.enforced and not validate and not valid and session.settings.release < 18
+    _refuse_relations(rel, pk_rel, recurse=recurse, not_valid=not_valid)
     columns, key, index = _columns(session, rel, pk_rel, constraint)
     _check_period(session, constraint, index)
     _check_permission(session, pk_rel, columns.referenced)
@@ -330,17 +348,17 @@ def _columns(
 
 def _numbers(rel: Relation, names: Sequence[str]) -> tuple[int, ...]:
     """The numbers of the columns that a foreign key names (transformColumnNameList)."""
-    found: list[int] = []
+    numbers: list[int] = []
     for name in names:
         attribute = rel.attribute(name)
         if attribute is None:
             if name in SYSTEM_COLUMNS:
                 raise PgError("0A000", "system columns cannot be used in foreign keys")
             raise PgError("42703", f'column "{name}" referenced in foreign key constraint does not exist')
-        if len(found) >= MAX_KEYS:
+        if len(numbers) >= MAX_KEYS:
             raise PgError("54011", f"cannot have more than {MAX_KEYS} keys in a foreign key")
-        found.append(attribute.num)
-    return tuple(found)
+        numbers.append(attribute.num)
+    return tuple(numbers)
 
 
 def _primary_key(session: Session, pk_rel: Relation) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
@@ -412,14 +430,14 @@ def _check_comparable(
     """There must be an = between each pair of columns that agrees with the referenced index."""
     for own, other, opclass in zip(columns.referencing, columns.referenced, classes, strict=True):
         fk, pk = rel.attribute_by_number(own), pk_rel.attribute_by_number(other)
-        found = opclass_by_oid(opclass)
-        assert fk is not None and pk is not None and found is not None
+        row = opclass_by_oid(opclass)
+        assert fk is not None and pk is not None and row is not None
         base = lookup.base(fk.type)
-        if found.method == GIST and base == lookup.base(pk.type):
+        if row.method == GIST and base == lookup.base(pk.type):
             continue
-        if family_member(found.family, found.intype, base, EQUAL) and family_member(found.family, base, base, EQUAL):
+        if family_member(row.family, row.intype, base, EQUAL) and family_member(row.family, base, base, EQUAL):
             continue
-        if can_coerce((pk.type, fk.type), (found.intype, found.intype), Context.IMPLICIT):
+        if can_coerce((pk.type, fk.type), (row.intype, row.intype), Context.IMPLICIT):
             continue
         names = f'"{fk.name}" and "{pk.name}"'
         if session.settings.release >= 18:

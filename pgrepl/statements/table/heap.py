@@ -141,7 +141,7 @@ def store_default(session: Session, relid: int, attnum: int, expr: Expr, generat
 
 
 def remove_default(session: Session, relid: int, attnum: int) -> None:
-    """As RemoveAttrDefault does; nothing happens when there is none."""
+    """Remove the default of a column, if it has one (RemoveAttrDefault)."""
     row = store.one(session, pg_attrdef, adrelid=relid, adnum=attnum)
     if row is not None:
         drop_objects(session, [ObjectAddress(PG_ATTRDEF, row.oid)], cascade=False)
@@ -177,9 +177,9 @@ def array_type_name(session: Session, namespace: int, name: str) -> str:
     while True:
         suffix = f"_{number}" if number else ""
         room = _MOST_BYTES - 1 - len(suffix)
-        made = "_" + name.encode()[:room].decode(errors="ignore") + suffix
-        if not is_type_name_taken(session, namespace, made):
-            return made
+        array_name = "_" + name.encode()[:room].decode(errors="ignore") + suffix
+        if not is_type_name_taken(session, namespace, array_name):
+            return array_name
         number += 1
 
 
@@ -216,8 +216,8 @@ def insert_type(session: Session, namespace: int, name: str, *, oid: int = 0, ow
     address = ObjectAddress(PG_TYPE, oid)
     record_dependency(session, address, ObjectAddress(PG_NAMESPACE, namespace))
     record_dependency(session, ObjectAddress(PG_TYPE, array), address, Dependency.INTERNAL)
-    for each in (oid, array):
-        record_collations(session, ObjectAddress(PG_TYPE, each), [values.get("typcollation", 0)])
+    for typoid in (oid, array):
+        record_collations(session, ObjectAddress(PG_TYPE, typoid), [values.get("typcollation", 0)])
     return oid
 
 
@@ -328,7 +328,7 @@ def insert_class(session: Session, oid: int, **values: Any) -> None:
 
 def _defaults(session: Session, oid: int, columns: Sequence[NewColumn]) -> dict[int, Expr]:
     """The defaults by column number: those of parents first, then the table's own."""
-    found = {n: c.cooked_default for n, c in enumerate(columns, 1) if c.cooked_default is not None}
+    defaults = {n: c.cooked_default for n, c in enumerate(columns, 1) if c.cooked_default is not None}
     raw = [(n, c) for n, c in enumerate(columns, 1) if c.raw_default is not None]
     if raw:
         rel = _provisional(session, oid, columns)
@@ -338,8 +338,8 @@ def _defaults(session: Session, oid: int, columns: Sequence[NewColumn]) -> dict[
                 session, rel, column.raw_default, column.name, column.type, column.typmod, column.generated
             )
             if expr is not None:
-                found[number] = expr
-    return found
+                defaults[number] = expr
+    return defaults
 
 
 def _provisional(session: Session, oid: int, columns: Sequence[NewColumn]) -> Relation:

@@ -43,12 +43,12 @@ def check_tablespace(name: str | None, *, partitioned: bool) -> None:
 
 def table_access_method(name: str) -> int:
     """The OID of an access method of tables; there is one (get_table_am_oid)."""
-    found = access_method_by_name(name)
-    if found is None:
+    method = access_method_by_name(name)
+    if method is None:
         raise PgError("42704", f'access method "{name}" does not exist')
-    if found.type != "t":
+    if method.type != "t":
         raise PgError("55000", f'access method "{name}" is not of type TABLE')
-    return found.oid
+    return method.oid
 
 
 def chosen_access_method(name: str | None, partitioned: bool, parents: Sequence[Relation]) -> int:
@@ -180,16 +180,16 @@ def has_parent(session: Session, child: int) -> bool:
 
 def inheritors_with_parents(session: Session, root: int) -> dict[int, int]:
     """The relation and all that inherit from it, with the number of parents each has inside the tree."""
-    found = {root: 0}
+    counts = {root: 0}
     queue = [root]
     for relid in queue:
         for child in children(session, relid):
-            if child in found:
-                found[child] += 1
+            if child in counts:
+                counts[child] += 1
             else:
-                found[child] = 1
+                counts[child] = 1
                 queue.append(child)
-    return found
+    return counts
 
 
 # --- creation ---------------------------------------------------------------------------------------------------------

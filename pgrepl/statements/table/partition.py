@@ -126,7 +126,7 @@ def _clone_referencing(
     for row in _topmost(rows):
         columns = _columns(row)
         mapped = replace(columns, referencing=tuple(numbers[number] for number in columns.referencing))
-        if attach_existing_key(session, partition, row.oid, mapped):
+        if attach_existing_key(session, partition, row.oid, mapped, pending):
             continue
         pk_rel = relation(session, row.confrelid)
         spec = replace(_spec(session, partition, row, mapped.referencing, None), valid=bool(row.convalidated))
@@ -316,11 +316,11 @@ def key_columns(session: Session, relid: int) -> dict[int, bool]:
     row = store.one(session, pg_partitioned_table, partrelid=relid)
     if row is None:
         return {}
-    found = {attnum: False for attnum in row.partattrs if attnum}
+    columns = {attnum: False for attnum in row.partattrs if attnum}
     for data in row.partexprs or ():
         for attnum in var_attnums(stored.from_json(data, session)):
-            found.setdefault(attnum, True)
-    return found
+            columns.setdefault(attnum, True)
+    return columns
 
 
 def clone_from_parent(session: Session, table: int, parent: int) -> None:

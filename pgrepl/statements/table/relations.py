@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from pgrepl.catalog.facts.acl import ObjectKind, check_privilege, check_relation_owner, has_privilege, is_owner
+from pgrepl.catalog.facts.acl import check_relation_owner, is_owner
 from pgrepl.catalog.facts.depend import Dependency
-from pgrepl.catalog.facts.namespace import explicit_schema, is_temporary, schema_name, schema_row
+from pgrepl.catalog.facts.namespace import check_create, explicit_schema, is_temporary, schema_name, schema_row
 from pgrepl.catalog.facts.privileges import with_new_owner
 from pgrepl.catalog.facts.relation import Relation, find_relation, oid_in_schema, range_var, relation
 from pgrepl.catalog.facts.relation_parts import (
@@ -82,9 +82,7 @@ def check_alterable(session: Session, rel: Relation, kind: ObjectType, name: str
     check_relation_owner(session, rel)
     refuse_catalog(rel, name)
     if rename:
-        schema = schema_row(session, rel.namespace)
-        assert schema is not None
-        check_privilege(session, ObjectKind.SCHEMA, schema, "CREATE", rel.schema)
+        check_create(session, rel.namespace)
     if kind is ObjectType.TYPE and rel.kind != "c":
         raise PgError("42809", f'"{name}" is not a composite type')
     if kind is not ObjectType.TYPE and rel.kind == "c":
@@ -108,10 +106,10 @@ def _named(session: Session, name: RangeVar | None, *, missing_ok: bool) -> Rela
     assert name is not None
     if not missing_ok:
         return named_relation(session, name)
-    found = named_relation_or_none(session, name)
-    if found is None:
+    rel = named_relation_or_none(session, name)
+    if rel is None:
         session.notice("NOTICE", f'relation "{name.name}" does not exist, skipping')
-    return found
+    return rel
 
 
 # --- relations ----------------------------------------------------------------------------------------------------
@@ -153,7 +151,7 @@ def rename_part(stmt: RenameStmt, session: Session) -> Result:
     if rel is not None and stmt.relation is not None:
         _check_renameable(session, rel)
         rename = _rename_constraint if stmt.kind is ObjectType.TABCONSTRAINT else _rename_column
-        rename(session, rel, stmt.name or "", stmt.new_name, recurse=stmt.relation.inh)
+        rename(session, rel, stmt.name, stmt.new_name, recurse=stmt.relation.inh)
     return Result(command_tag(stmt))
 
 
@@ -292,10 +290,7 @@ def change_relation_owner(session: Session, rel: Relation, new_owner: int, *, re
     if not recursing and not is_superuser(session):
         check_relation_owner(session, rel)
         check_can_set_role(session, session.role, new_owner)
-        row = schema_row(session, rel.namespace)
-        assert row is not None
-        if not has_privilege(session, ObjectKind.SCHEMA, row, "CREATE", new_owner):
-            raise PgError("42501", f"permission denied for schema {rel.schema}")
+        check_create(session, rel.namespace, new_owner)
     acl = None if rel.acl is None else with_new_owner(list(rel.acl), rel.owner, new_owner)
     store.update(session, pg_class, {"oid": rel.oid}, relowner=new_owner, relacl=acl)
     for attribute in rel.columns:

@@ -192,7 +192,7 @@ def _check_value(parameter: StorageParameter, value: str) -> None:
 
 def read_option(options: Sequence[str] | None, name: str) -> bool | int | float | None:
     """The value of a table's option; None: it has none."""
-    parameter = next(each for each in PARAMETERS if each.name == name)
+    parameter = next(known for known in PARAMETERS if known.name == name)
     for text in options or ():
         given, _, value = text.partition("=")
         if given == name:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts import triggers
-from pgrepl.catalog.facts.acl import check_execute, check_owner, check_relation_owner, check_table_privilege
+from pgrepl.catalog.facts.acl import check_owner, check_relation_owner, check_table_privilege
 from pgrepl.catalog.facts.depend import Dependency, forget_dependencies, record_dependencies, record_dependency
-from pgrepl.catalog.facts.namespace import explicit_schema, is_user_routine, routine_row
+from pgrepl.catalog.facts.namespace import check_may_execute, explicit_schema
 from pgrepl.catalog.facts.objects import describe_object
 from pgrepl.catalog.facts.relation import Relation, find_relation, range_var, relation
 from pgrepl.catalog.facts.relation_parts import children, not_supported, open_table, parents
@@ -48,17 +48,14 @@ if TYPE_CHECKING:
 
 def trigger_function(session: Session, name: tuple[str, ...]) -> int:
     """The OID of the function without parameters that has this name; it must return trigger."""
-    found = next((proc for proc in procs_named(Scope(session), name) if not proc.nargs and proc.kind == "f"), None)
+    function = next((proc for proc in procs_named(Scope(session), name) if not proc.nargs and proc.kind == "f"), None)
     written = ".".join(name)
-    if found is not None and is_user_routine(found.oid):
-        row = routine_row(session, found.oid)
-        assert row is not None
-        check_execute(session, row)
-    if found is None:
+    if function is None:
         raise PgError("42883", f"function {written}() does not exist")
-    if found.rettype != oids.TRIGGER:
+    check_may_execute(session, function.oid)
+    if function.rettype != oids.TRIGGER:
         raise PgError("42P17", f"function {written} must return type trigger")
-    return found.oid
+    return function.oid
 
 
 # --- when -------------------------------------------------------------------------------------------------------------
@@ -369,7 +366,7 @@ def _no_trigger(name: str, table: str) -> PgError:
 
 def rename_trigger(stmt: RenameStmt, session: Session) -> Result:
     """ALTER TRIGGER … RENAME TO (renametrig)."""
-    assert stmt.relation is not None and stmt.name is not None
+    assert stmt.relation is not None
     rel = find_relation(session, replace(stmt.relation, location=-1))
     if rel.kind not in "rvpf":
         raise PgError("42809", f'relation "{rel.name}" cannot have triggers', detail=not_supported(rel.kind))
@@ -466,13 +463,13 @@ def enable_named(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, rec
 def enable(
     session: Session, rel: Relation, name: str | None, enabled: str, *, skip_system: bool = False, recurse: bool = True
 ) -> None:
-    """As EnableDisableTrigger does; `name` None: all."""
-    found = [*triggers.triggers_of(session, rel.oid), *triggers.constraint_triggers(session, rel.oid)]
+    """Say when a trigger fires (EnableDisableTrigger); `name` None: all of the table."""
+    listed = [*triggers.triggers_of(session, rel.oid), *triggers.constraint_triggers(session, rel.oid)]
     if name is not None:
-        found = [trigger for trigger in found if trigger.name == name]
-        if not found:
+        listed = [trigger for trigger in listed if trigger.name == name]
+        if not listed:
             raise _no_trigger(name, rel.name)
-    for trigger in found:
+    for trigger in listed:
         if trigger.is_internal:
             if skip_system:
                 continue

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.acl import ObjectKind, check_privilege, is_owner
+from pgrepl.catalog.facts.acl import is_owner
 from pgrepl.catalog.facts.depend import Dependency, record_dependency
-from pgrepl.catalog.facts.namespace import schema_for_creation, schema_name, schema_or_none, schema_row
+from pgrepl.catalog.facts.namespace import check_create, schema_for_creation, schema_name, schema_or_none, schema_row
 from pgrepl.catalog.facts.objects import describe_object
 from pgrepl.catalog.facts.privileges import with_new_owner
 from pgrepl.catalog.facts.relation import relation
@@ -106,7 +106,7 @@ def _rename(session: Session, row: tables.pg_type, name: str) -> None:
 
 def rename_domain_constraint(stmt: RenameStmt, session: Session) -> Result:
     row = domain_of_parts(session, _parts(stmt.relation))
-    constraint = domain_constraint(session, row, stmt.name or "")
+    constraint = domain_constraint(session, row, stmt.name)
     if one(session, tables.pg_constraint, contypid=row.oid, conname=stmt.new_name) is not None:
         shown = type_display_name(session, row)
         raise PgError("42710", f'constraint "{stmt.new_name}" for domain {shown} already exists')
@@ -127,9 +127,7 @@ def alter_type_owner(stmt: AlterOwnerStmt, session: Session) -> Result:
     if row.typowner != new_owner:
         if not is_superuser(session, session.role):
             check_can_set_role(session, session.role, new_owner)
-            schema = schema_row(session, row.typnamespace)
-            assert schema is not None
-            check_privilege(session, ObjectKind.SCHEMA, schema, "CREATE", schema.nspname)
+            check_create(session, row.typnamespace, new_owner)
         change_type_owner(session, row, new_owner)
     return Result(command_tag(stmt))
 

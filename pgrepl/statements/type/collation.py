@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.acl import ObjectKind, check_owner, check_privilege
+from pgrepl.catalog.facts.acl import check_owner
 from pgrepl.catalog.facts.depend import record_dependency
 from pgrepl.catalog.facts.namespace import (
     ANY_ENCODING,
     UTF8,
+    check_create,
     collation_in_schema,
     collation_row,
     schema_for_creation,
     schema_name,
     schema_or_none,
-    schema_row,
 )
 from pgrepl.catalog.facts.roles import resolve_role
 from pgrepl.catalog.store import store
@@ -102,9 +102,9 @@ def _copied(session: Session, source: Names) -> dict[str, Any]:
     row = collation_row(session, oid)
     if row is not None:
         return {name: value for name, value in row._asdict().items() if name in _COPIED}
-    found = collation_by_oid(oid)
-    assert found is not None
-    return _values(found)
+    collation = collation_by_oid(oid)
+    assert collation is not None
+    return _values(collation)
 
 
 _COPIED = (
@@ -113,8 +113,8 @@ _COPIED = (
 )  # fmt: skip
 
 
-def _values(found: Collation) -> dict[str, Any]:
-    return {name: getattr(found, name.replace("collis", "coll").removeprefix("coll")) for name in _COPIED}
+def _values(collation: Collation) -> dict[str, Any]:
+    return {name: getattr(collation, name.replace("collis", "coll").removeprefix("coll")) for name in _COPIED}
 
 
 def _defined(session: Session, given: dict[str, Any]) -> dict[str, Any]:
@@ -175,19 +175,17 @@ def _own(session: Session, oid: int) -> pg_collation:
     """The row of a user's collation, which the role must own."""
     row = collation_row(session, oid)
     if row is None:
-        found = collation_by_oid(oid)
-        assert found is not None
-        check_owner(session, "collation", found.name, BOOTSTRAP_SUPERUSER)
-        raise unsupported(f"changing the built-in collation {found.name}")
+        collation = collation_by_oid(oid)
+        assert collation is not None
+        check_owner(session, "collation", collation.name, BOOTSTRAP_SUPERUSER)
+        raise unsupported(f"changing the built-in collation {collation.name}")
     check_owner(session, "collation", row.collname, row.collowner)
     return row
 
 
 def rename_collation(stmt: RenameStmt, session: Session) -> Result:
     row = _own(session, collation_of_name(session, _parts(stmt.relation)))
-    schema = schema_row(session, row.collnamespace)
-    assert schema is not None
-    check_privilege(session, ObjectKind.SCHEMA, schema, "CREATE", schema.nspname)
+    check_create(session, row.collnamespace)
     _refuse_same(session, row.collnamespace, stmt.new_name)
     store.update(session, pg_collation, {"oid": row.oid}, collname=stmt.new_name)
     return Result("ALTER COLLATION")

@@ -81,13 +81,13 @@ def refuse_users(session: Session, typoid: int, name: str) -> None:
         if row.classid == PG_TYPE:
             refuse_users(session, row.objid, name)
         elif row.classid == PG_CLASS and row.objsubid > 0:
-            found = relation(session, row.objid)
-            if found.kind in "rmp":
-                attribute = found.attributes[row.objsubid - 1].name
-                message = f'cannot alter type "{name}" because column "{found.name}.{attribute}" uses it'
+            rel = relation(session, row.objid)
+            if rel.kind in "rmp":
+                attribute = rel.attributes[row.objsubid - 1].name
+                message = f'cannot alter type "{name}" because column "{rel.name}.{attribute}" uses it'
                 raise PgError("0A000", message)
-            if found.type:
-                refuse_users(session, found.type, name)
+            if rel.type:
+                refuse_users(session, rel.type, name)
 
 
 # --- domain columns ---------------------------------------------------------------------------------------------------
@@ -96,10 +96,10 @@ def refuse_users(session: Session, typoid: int, name: str) -> None:
 def check_columns(session: Session, domain: tables.pg_type, condition: Expr | None) -> None:
     """Raise PostgreSQL's error unless the condition over VALUE holds for all values in columns of the domain and of
     domains over it; None: NOT NULL."""
-    found: dict[int, set[int]] = {}
+    numbers: dict[int, set[int]] = {}
     for relid, attnum in _columns(session, domain):
-        found.setdefault(relid, set()).add(attnum)
-    for relid, attnums in found.items():
+        numbers.setdefault(relid, set()).add(attnum)
+    for relid, attnums in numbers.items():
         rel = relation(session, relid)
         require(session, DomainHolds(relid, tuple([(n, _about(condition, column(rel, n))) for n in sorted(attnums)])))
 
@@ -122,10 +122,10 @@ def _columns(session: Session, domain: tables.pg_type) -> Iterator[tuple[int, in
             else:
                 refuse_users(session, row.objid, name)
         elif row.classid == PG_CLASS and row.objsubid > 0:
-            found = relation(session, row.objid)
-            if found.type:
-                refuse_users(session, found.type, name)
-            if found.kind in "rm":
+            rel = relation(session, row.objid)
+            if rel.type:
+                refuse_users(session, rel.type, name)
+            if rel.kind in "rm":
                 yield row.objid, row.objsubid
 
 

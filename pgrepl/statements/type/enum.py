@@ -7,9 +7,8 @@ from dataclasses import replace
 from struct import pack, unpack
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.acl import check_execute
 from pgrepl.catalog.facts.depend import Dependency, record_dependency
-from pgrepl.catalog.facts.namespace import INTERNAL_LANGUAGE, is_user_routine, routine_row, schema_for_creation
+from pgrepl.catalog.facts.namespace import INTERNAL_LANGUAGE, check_may_execute, schema_for_creation
 from pgrepl.catalog.facts.user_types import is_type_name_taken, labels_of, type_row
 from pgrepl.catalog.store import store, tables
 from pgrepl.catalog.store.store import insert, insert_many, new_oid, update
@@ -111,10 +110,10 @@ def _place(session: Session, labels: Sequence[tables.pg_enum], stmt: AlterEnumSt
     """The sort order of a new label, between its neighbors."""
     if stmt.neighbor is None:
         return labels[-1].enumsortorder + 1 if labels else 1.0
-    found = next((n for n, label in enumerate(labels) if label.enumlabel == stmt.neighbor), None)
-    if found is None:
+    place = next((n for n, label in enumerate(labels) if label.enumlabel == stmt.neighbor), None)
+    if place is None:
         raise PgError("22023", f'"{stmt.neighbor}" is not an existing enum label')
-    after = found if stmt.after else found - 1
+    after = place if stmt.after else place - 1
     if after < 0:
         return labels[0].enumsortorder - 1
     if after == len(labels) - 1:
@@ -132,12 +131,12 @@ def _rename(session: Session, enum: tables.pg_type, old: str, new: str) -> None:
     """Renames a label of an enum (RenameEnumLabel)."""
     _check_length(new)
     labels = labels_of(session, enum.oid)
-    found = next((label for label in labels if label.enumlabel == old), None)
-    if found is None:
+    renamed = next((label for label in labels if label.enumlabel == old), None)
+    if renamed is None:
         raise PgError("22023", f'"{old}" is not an existing enum label')
     if any(label.enumlabel == new for label in labels):
         raise PgError("42710", f'enum label "{new}" already exists')
-    update(session, tables.pg_enum, {"oid": found.oid}, enumlabel=new)
+    update(session, tables.pg_enum, {"oid": renamed.oid}, enumlabel=new)
 
 
 # --- range ------------------------------------------------------------------------------------------------------------
@@ -190,7 +189,7 @@ def _read(options: tuple[DefElem, ...]) -> dict[str, Any]:
 
 
 def _opclass(session: Session, name: tuple[str, ...] | None, subtype: int) -> int:
-    """As findRangeSubOpclass does. Classes that order otherwise than the type does are refused."""
+    """The operator class of a range (findRangeSubOpclass). One that orders otherwise than the type does is refused."""
     usual = default_opclass(subtype, BTREE)
     if name is None:
         if usual is None:
@@ -202,60 +201,57 @@ def _opclass(session: Session, name: tuple[str, ...] | None, subtype: int) -> in
                 " subtype.",
             )
         return usual.oid
-    found = resolve_opclass(session, name, subtype, index_access_method("btree"))
-    known = builtin.opclass_by_oid(found)
-    if known is not None and (usual is None or found != usual.oid) and not known.name.endswith("_pattern_ops"):
+    opclass = resolve_opclass(session, name, subtype, index_access_method("btree"))
+    known = builtin.opclass_by_oid(opclass)
+    if known is not None and (usual is None or opclass != usual.oid) and not known.name.endswith("_pattern_ops"):
         raise unsupported(f"a range with the operator class {known.name}")
-    return found
+    return opclass
 
 
 def _collation(session: Session, name: tuple[str, ...] | None, subtype: int) -> int:
     own = lookup.collation(subtype)
     if name is None:
         return own
-    found = comparing_collation(session, name)
+    collation = comparing_collation(session, name)
     if not own:
         raise PgError("42809", "range collation specified but subtype does not support collation")
-    return found
+    return collation
 
 
 def _difference(session: Session, name: tuple[str, ...], subtype: int) -> int:
-    """As findRangeSubtypeDiffFunction does. Only GiST indexes would call it."""
+    """The function of SUBTYPE_DIFF (findRangeSubtypeDiffFunction). Only GiST indexes would call it."""
     procs = procs_named(Scope(session), name)
-    found = next((p for p in procs if p.argtypes == (subtype, subtype) and p.kind != "p"), None)
+    proc = next((p for p in procs if p.argtypes == (subtype, subtype) and p.kind != "p"), None)
     text = lookup.type_text(session, subtype)
     shown = f"{'.'.join(name)}({text}, {text})"
-    if found is None:
+    if proc is None:
         raise PgError("42883", f"function {shown} does not exist")
-    if found.rettype != oids.FLOAT8:
+    if proc.rettype != oids.FLOAT8:
         raise PgError("42P17", f"range subtype diff function {shown} must return type double precision")
-    if found.volatile != "i":
+    if proc.volatile != "i":
         raise PgError("42P17", f"range subtype diff function {shown} must be immutable")
-    if is_user_routine(found.oid):
-        row = routine_row(session, found.oid)
-        assert row is not None
-        check_execute(session, row)
-    return found.oid
+    check_may_execute(session, proc.oid)
+    return proc.oid
 
 
 def _multirange_name(session: Session, name: tuple[str, ...] | None, namespace: int, of: str) -> tuple[int, str]:
     """The schema and name of the multirange type, given or made from the range's (makeMultirangeTypeName)."""
     if name is not None:
         schema, bare = lookup.split_name(session, name)
-        found = schema_for_creation(session, schema)
-        check_name_is_free(session, found, bare)
-        return found, bare
+        schema_oid = schema_for_creation(session, schema)
+        check_name_is_free(session, schema_oid, bare)
+        return schema_oid, bare
     before, word, after = of.partition("range")
-    made = f"{before}multirange{after}" if word else f"{_cut(of, 'multirange')}_multirange"
-    made = made.encode()[:_MOST_BYTES].decode(errors="ignore")
-    if is_type_name_taken(session, namespace, made):
+    multirange = f"{before}multirange{after}" if word else f"{_cut(of, 'multirange')}_multirange"
+    multirange = multirange.encode()[:_MOST_BYTES].decode(errors="ignore")
+    if is_type_name_taken(session, namespace, multirange):
         raise PgError(
             "42710",
-            f'type "{made}" already exists',
+            f'type "{multirange}" already exists',
             detail=f'Failed while creating a multirange type for type "{of}".',
             hint='You can manually specify a multirange type name using the "multirange_type_name" attribute.',
         )
-    return namespace, made
+    return namespace, multirange
 
 
 def _cut(name: str, suffix: str) -> str:

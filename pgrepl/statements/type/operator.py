@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.acl import check_execute, check_owner
+from pgrepl.catalog.facts.acl import check_owner
 from pgrepl.catalog.facts.depend import forget_dependencies, record_dependency
 from pgrepl.catalog.facts.namespace import (
-    is_user_routine,
+    check_may_execute,
     namespace_of,
     operator,
     operator_row,
     operators_called,
-    routine_row,
     schema_for_creation,
     schema_or_none,
 )
@@ -55,7 +54,7 @@ def create_operator(stmt: DefineStmt, session: Session) -> Result:
     given = _read(session, stmt.options)
     if "function" not in given:
         raise PgError("42P13", "operator function must be specified")
-    left, right = (_operand(session, given.get(each)) for each in ("leftarg", "rightarg"))
+    left, right = (_operand(session, given.get(operand)) for operand in ("leftarg", "rightarg"))
     if not left and not right:
         raise PgError("42P13", "operator argument types must be specified")
     if not right:
@@ -145,11 +144,11 @@ _ALTER_FLAGS = {"merges": "oprcanmerge", "hashes": "oprcanhash"}
 
 def find_operator(session: Session, wanted: OperatorName) -> pg_operator:
     """The operator that a statement names, which must be a user's."""
-    found = _find(session, wanted)
-    row = operator_row(session, found.oid)
+    oper = _find(session, wanted)
+    row = operator_row(session, oper.oid)
     if row is None:
         check_owner(session, "operator", ".".join(wanted.name), BOOTSTRAP_SUPERUSER)
-        raise unsupported(f"changing the built-in operator {found.name}")
+        raise unsupported(f"changing the built-in operator {oper.name}")
     return row
 
 
@@ -158,20 +157,20 @@ def _find(session: Session, wanted: OperatorName) -> Operator:
     left, right = (_alter_operand(session, name) for name in (wanted.left, wanted.right))
     if not right:
         raise PgError("42601", "postfix operators are not supported")
-    found = operator_of_types(session, wanted.name, left, right)
-    if found is None:
+    oper = operator_of_types(session, wanted.name, left, right)
+    if oper is None:
         text = signature(Scope(session), wanted.name, left, right)
         raise PgError("42883", f"operator does not exist: {text}")
-    return found
+    return oper
 
 
 def _alter_operand(session: Session, name: TypeName | None) -> int:
     if name is None:
         return 0
-    found = type_of_name_or_none(session, name)
-    if found is None:
+    typoid = type_of_name_or_none(session, name)
+    if typoid is None:
         raise PgError("42704", f'type "{type_name_text(name)}" does not exist')
-    return found
+    return typoid
 
 
 def alter_operator(stmt: AlterOperatorStmt, session: Session) -> Result:
@@ -237,13 +236,13 @@ def _change(session: Session, row: pg_operator, options: tuple[DefElem, ...]) ->
 
 def _existing_operator(session: Session, name: tuple[str, ...], left: int, right: int) -> int:
     """The commutator or negator that ALTER OPERATOR names (ValidateOperatorReference)."""
-    found = operator_of_types(session, name, left, right)
-    if found is None or not found.code:
-        problem = "does not exist" if found is None else "is only a shell"
+    oper = operator_of_types(session, name, left, right)
+    if oper is None or not oper.code:
+        problem = "does not exist" if oper is None else "is only a shell"
         raise PgError("42883", f"operator {problem}: {signature(Scope(session), name, left, right)}")
-    row = operator_row(session, found.oid)
+    row = operator_row(session, oper.oid)
     check_owner(session, "operator", ".".join(name), BOOTSTRAP_SUPERUSER if row is None else row.oprowner)
-    return found.oid
+    return oper.oid
 
 
 def _alter_read(options: tuple[DefElem, ...]) -> dict[str, Any]:
@@ -278,11 +277,11 @@ def drop_operator(stmt: DropOperatorStmt, session: Session) -> Result:
             if missing is not None:
                 session.notice("NOTICE", f"{missing} does not exist, skipping")
                 continue
-        found = _find(session, wanted)
-        row = operator_row(session, found.oid)
+        oper = _find(session, wanted)
+        row = operator_row(session, oper.oid)
         owner = BOOTSTRAP_SUPERUSER if row is None else row.oprowner
-        check_may_drop(session, "operator", ".".join(wanted.name), owner, namespace_of(session, found.oid))
-        addresses.append(ObjectAddress(PG_OPERATOR, found.oid))
+        check_may_drop(session, "operator", ".".join(wanted.name), owner, namespace_of(session, oper.oid))
+        addresses.append(ObjectAddress(PG_OPERATOR, oper.oid))
     if addresses:
         drop_objects(session, addresses, cascade=stmt.cascade)
     return Result("DROP OPERATOR")
@@ -315,15 +314,12 @@ _JOIN = (oids.INTERNAL, oids.OID, oids.INTERNAL, oids.INT2, oids.INTERNAL)
 
 def function_of(session: Session, name: Names, types: Sequence[int]) -> Proc:
     """The function with exactly these argument types (LookupFuncName), which the role may execute."""
-    found = _function_or_none(session, name, types)
-    if found is None:
+    proc = _function_or_none(session, name, types)
+    if proc is None:
         given = ", ".join(lookup.type_text(session, typoid) for typoid in types)
         raise PgError("42883", f"function {'.'.join(name)}({given}) does not exist")
-    if is_user_routine(found.oid):
-        row = routine_row(session, found.oid)
-        assert row is not None
-        check_execute(session, row)
-    return found
+    check_may_execute(session, proc.oid)
+    return proc
 
 
 def _function_or_none(session: Session, name: Names, types: Sequence[int]) -> Proc | None:
@@ -346,10 +342,10 @@ def join_estimator(session: Session, name: Names) -> int:
 
 
 def _estimator(session: Session, word: str, name: Names, types: Sequence[int]) -> int:
-    found = function_of(session, name, types)
-    if found.rettype != oids.FLOAT8:
+    proc = function_of(session, name, types)
+    if proc.rettype != oids.FLOAT8:
         raise PgError("42P17", f"{word} estimator function {'.'.join(name)} must return type float8")
-    return found.oid
+    return proc.oid
 
 
 def check_allowed(
@@ -384,7 +380,7 @@ _WORDS = {"oprcom": "commutator", "oprnegate": "negator"}
 
 
 def check_name(name: str) -> None:
-    """As validOperatorName does, which follows the scanner."""
+    """Raise unless the scanner would read the name as one operator (validOperatorName)."""
     valid = 0 < len(name) <= _MOST_BYTES and set(name) <= _OPERATOR_CHARACTERS
     if "/*" in name or "--" in name or name == "!=":
         valid = False

@@ -82,14 +82,14 @@ def _of_relation(session: Session, oid: int) -> Session:
 
 
 @_make_up.register(adopt.SchemaMade)
-def _schema_made(made: adopt.SchemaMade, session: Session) -> None:
-    database = store.one(session, tables.pg_database, datname=made.database)
+def _schema_made(schema: adopt.SchemaMade, session: Session) -> None:
+    database = store.one(session, tables.pg_database, datname=schema.database)
     assert database is not None
-    name = clip(made.name, NAMEDATALEN - 1)
+    name = clip(schema.name, NAMEDATALEN - 1)
     existing = store.one(session, tables.pg_namespace, datid=database.oid, nspname=name)
     if existing is not None and existing.schema_id is None and existing.oid == PUBLIC_NAMESPACE:
         where = {"datid": database.oid, "oid": existing.oid}
-        store.amend(session, tables.pg_namespace, where, schema_id=made.schema_id)
+        store.amend(session, tables.pg_namespace, where, schema_id=schema.schema_id)
         return
     taken = {row.nspname for row in store.rows(session, tables.pg_namespace, datid=database.oid)}
     store.insert(
@@ -97,10 +97,10 @@ def _schema_made(made: adopt.SchemaMade, session: Session) -> None:
         tables.pg_namespace,
         datid=database.oid,
         oid=store.new_oid(session),
-        nspname=_unused(made.name, taken.__contains__),
+        nspname=_unused(schema.name, taken.__contains__),
         nspowner=database.datdba,
         nspacl=None,
-        schema_id=made.schema_id,
+        schema_id=schema.schema_id,
     )
 
 
@@ -123,26 +123,26 @@ def _namespace(session: Session, schema_id: int) -> tables.pg_namespace:
 
 
 @_make_up.register(adopt.TableMade)
-def _table_made(made: adopt.TableMade, session: Session) -> None:
-    namespace = _namespace(session, made.schema_id)
+def _table_made(table: adopt.TableMade, session: Session) -> None:
+    namespace = _namespace(session, table.schema_id)
     there = _in_database(session, namespace.datid)
     database = store.one(there, tables.pg_database, oid=namespace.datid)
     assert database is not None
     columns: list[NewColumn] = []
-    for column in made.columns:
+    for column in table.columns:
         columns.append(_column(column, {c.name for c in columns}))
     finish(there, columns)
     oid = create_relation(
         there,
-        _free_relation_name(there, namespace.oid, made.name),
+        _free_relation_name(there, namespace.oid, table.name),
         namespace.oid,
         "r",
         columns,
         owner=database.datdba,
         access_method=HEAP,
     )
-    store.amend(there, tables.pg_class, {"oid": oid}, table_id=made.table_id)
-    for number, column in enumerate(made.columns, 1):
+    store.amend(there, tables.pg_class, {"oid": oid}, table_id=table.table_id)
+    for number, column in enumerate(table.columns, 1):
         _connect(there, oid, number, column)
 
 
@@ -173,19 +173,19 @@ def _free_relation_name(session: Session, namespace: int, name: str) -> str:
 
 
 @_make_up.register(adopt.ColumnMade)
-def _column_made(made: adopt.ColumnMade, session: Session) -> None:
-    there = _of_relation(session, made.oid)
-    if relation(there, made.oid).is_partition:
-        _leave_parents(there, made.oid)
-    _leave_children(there, made.oid)
-    rel = relation(there, made.oid)
-    column = _column(made.column, {c.name for c in rel.columns})
+def _column_made(added: adopt.ColumnMade, session: Session) -> None:
+    there = _of_relation(session, added.oid)
+    if relation(there, added.oid).is_partition:
+        _leave_parents(there, added.oid)
+    _leave_children(there, added.oid)
+    rel = relation(there, added.oid)
+    column = _column(added.column, {c.name for c in rel.columns})
     finish(there, [column])
     number = len(rel.attributes) + 1
-    store.insert(there, tables.pg_attribute, **attribute_values(made.oid, number, column))
-    store.update(there, tables.pg_class, {"oid": made.oid}, relnatts=number)
-    record_column_dependencies(there, made.oid, [(number, column.type, column.collation)])
-    _connect(there, made.oid, number, made.column)
+    store.insert(there, tables.pg_attribute, **attribute_values(added.oid, number, column))
+    store.update(there, tables.pg_class, {"oid": added.oid}, relnatts=number)
+    record_column_dependencies(there, added.oid, [(number, column.type, column.collation)])
+    _connect(there, added.oid, number, added.column)
 
 
 @_make_up.register(adopt.ColumnGone)
@@ -215,16 +215,16 @@ def _column_changed(changed: adopt.ColumnChanged, session: Session) -> None:
         others = {c.name for c in rel.columns if c.num != changed.attnum}
         values["attname"] = _unused(column.name, others.__contains__)
     if changed.retyped:
-        made = _column(column, ())
-        finish(there, [made])
+        retyped = _column(column, ())
+        finish(there, [retyped])
         if attribute.type >= FIRST_USER_OID:
             forget_dependencies(there, ObjectAddress(PG_CLASS, changed.oid, changed.attnum), refclassid=PG_TYPE)
             if attribute.has_default and not attribute.generated:
                 remove_default(there, changed.oid, changed.attnum)
                 attribute = relation(there, changed.oid).attributes[changed.attnum - 1]
         values |= {
-            "atttypid": made.type, "atttypmod": made.typmod, "attcollation": made.collation,
-            "attstorage": made.storage, "attndims": made.ndims,
+            "atttypid": retyped.type, "atttypmod": retyped.typmod, "attcollation": retyped.collation,
+            "attstorage": retyped.storage, "attndims": retyped.ndims,
         }  # fmt: skip
     where = {"attrelid": changed.oid, "attnum": changed.attnum}
     store.update(there, tables.pg_attribute, where, **values)
@@ -294,7 +294,7 @@ _QUOTED_TYPE = re.compile(r'AS "([A-Z]+)"\)')
 def _expression(session: Session, oid: int, column: ForeignColumn, type_: int, typmod: int) -> Expr | None:
     """A default in DuckDB's SQL, if it means the same in PostgreSQL's."""
     assert column.expression is not None
-    text = _QUOTED_TYPE.sub(lambda found: f"AS {found[1].lower()})", column.expression)
+    text = _QUOTED_TYPE.sub(lambda match: f"AS {match[1].lower()})", column.expression)
     try:
         return cook_default(session, relation(session, oid), parse_expression(text), column.name, type_, typmod, "")
     except PgError:

@@ -175,8 +175,8 @@ def _tables_of(session: Session) -> list[str] | None:
     with reading(session):
         subs = [subscription_by_name(session, name).oid for name in split_identifiers(wanted) or ()]
         oids = dict.fromkeys(row.srrelid for sub in subs for row in subscription_relations(session, sub))
-        found = [relation(session, oid) for oid in oids]
-        return [quote_qualified(each.schema, each.name) for each in found]
+        members = [relation(session, oid) for oid in oids]
+        return [quote_qualified(member.schema, member.name) for member in members]
 
 
 class IcebergExporter(BackgroundThread):
@@ -305,8 +305,8 @@ class Autovacuum(Background):
         """Remove what histories no longer keep; of each at most once in a twentieth of the time that it is kept."""
         with reading(session):
             seconds = int(session.settings.value("pgrepl.history_retention"))
-            found = [log.oid for log in logs(session)] if seconds else []
-        for oid in found:
+            oids = [log.oid for log in logs(session)] if seconds else []
+        for oid in oids:
             now = time.monotonic()
             if self._is_over() or now - self._trimmed.get(oid, -seconds) < seconds / 20:
                 continue
@@ -325,7 +325,9 @@ class Autovacuum(Background):
             named = f"{session.database.name}.{table.qualified_name}"
         folded = 0
         try:
-            done = next((each for each in (self._try(session, table, need) for _ in range(_TRIES)) if each), None)
+            done = next(
+                (attempt for attempt in (self._try(session, table, need) for _ in range(_TRIES)) if attempt), None
+            )
             folded = self._fold(session, table, rewrites=need.whole)
         except PgError as error:
             if error.sqlstate == LOCKED:
@@ -409,7 +411,7 @@ class _Done:
 def _needy(session: Session) -> list[tuple[int, VacuumNeed]]:
     """The tables of a database that need a vacuum, by OID, the neediest first."""
     counted = statistics.counters(session.catalog).read(statistics.RELATION)
-    found = []
+    needy = []
     with reading(session):
         counts, sizes = row_counts(session), file_sizes(session, compact.SMALL_BYTES)
         for row in rows(session, tables.pg_class, datid=session.database_oid, relkind=("r", "m")):
@@ -419,8 +421,8 @@ def _needy(session: Session) -> list[tuple[int, VacuumNeed]]:
             there = counts.get(row.table_id, RowCounts())
             need = Thresholds.of(session, row.reloptions).need(there, since, sizes.get(row.table_id, ()))
             if need is not None:
-                found.append((row.oid, need))
-    return sorted(found, key=lambda each: -each[1].urgency)
+                needy.append((row.oid, need))
+    return sorted(needy, key=lambda entry: -entry[1].urgency)
 
 
 def _is_on(session: Session) -> bool:

@@ -39,7 +39,7 @@ from pgrepl.query.result import Result
 from pgrepl.replication.publisher.slots import invalidate_idle
 from pgrepl.replication.wire.pgoutput import now
 from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
-from pgrepl.sql.location import get_boolean, get_int32, get_string
+from pgrepl.sql.location import get_boolean, get_int32, get_string, refuse_newer
 from pgrepl.sql.nodes import VacuumStmt
 from pgrepl.types import oids
 from pgrepl.types.text import write_text
@@ -69,6 +69,8 @@ class _Options:
 
 
 def vacuum(stmt: VacuumStmt, session: Session) -> Result:
+    if session.settings.release < 18:
+        refuse_newer(session.query, stmt.newer)
     options = _read(stmt)
     tag = "VACUUM" if stmt.is_vacuum else "ANALYZE"
     refuse_in_recovery(session, tag)
@@ -78,11 +80,11 @@ def vacuum(stmt: VacuumStmt, session: Session) -> Result:
     _check_full(stmt, options)
     if options.has("only_database_stats"):
         return Result(tag)
-    found = list(_tables(session, stmt, options))
+    vacuumed = list(_tables(session, stmt, options))
     if session.catalog.is_rehearsal:
         return Result(tag)
-    elapsed = _rearrange(session, found, options) if stmt.is_vacuum and options.has("process_main") else {}
-    for table in found:
+    elapsed = _rearrange(session, vacuumed, options) if stmt.is_vacuum and options.has("process_main") else {}
+    for table in vacuumed:
         if stmt.is_vacuum:
             count(session, table.oid, "vacuum", "n_ins_since_vacuum", elapsed.get(table.oid, 0.0))
         if options.has("analyze"):
@@ -171,45 +173,48 @@ def _tables(session: Session, stmt: VacuumStmt, options: _Options) -> Iterator[R
     """The tables that hold rows, those named or all of the database; the others are skipped with a warning."""
     if not stmt.relations:
         for row in store.rows(session, pg_class, datid=session.database_oid, relkind=("r", "m")):
-            found = relation(session, row.oid)
-            if found.persistence != "t" and _may(session, found):
-                yield found
+            rel = relation(session, row.oid)
+            if rel.persistence != "t" and _may(session, rel):
+                yield rel
         return
     seen: set[int] = set()
     for name, columns in stmt.relations:
-        found = find_relation(session, replace(name, location=-1))  # its error shows no place
-        if not _may(session, found):
+        rel = find_relation(session, replace(name, location=-1))  # its error shows no place
+        if not _may(session, rel):
             word = "vacuum" if options.is_vacuum else "analyze"
-            session.notice("WARNING", f'permission denied to {word} "{found.name}", skipping it')
+            session.notice("WARNING", f'permission denied to {word} "{rel.name}", skipping it')
             continue
-        if found.kind not in "rpm":
+        if rel.kind not in "rpm":
             what = "vacuum non-tables or special system tables" if options.is_vacuum else None
             what = what or "analyze non-tables or special system tables"
-            session.notice("WARNING", f'skipping "{found.name}" --- cannot {what}')
+            session.notice("WARNING", f'skipping "{rel.name}" --- cannot {what}')
             continue
-        _check_columns(found, columns)
-        for oid in inheritors(session, found.oid) if found.kind == "p" else [found.oid]:
+        _check_columns(rel, columns)
+        if rel.kind == "p" and not name.inh and options.is_vacuum:
+            session.notice("WARNING", f'VACUUM ONLY of partitioned table "{rel.name}" has no effect')
+        goes_down = name.inh and (rel.kind == "p" or session.settings.release >= 18)
+        for oid in inheritors(session, rel.oid) if goes_down else [rel.oid]:
             leaf = relation(session, oid)
             if leaf.kind in "rm" and not leaf.is_system and oid not in seen:
                 seen.add(oid)
                 yield leaf
 
 
-def _check_columns(found: Relation, columns: Sequence[str]) -> None:
+def _check_columns(rel: Relation, columns: Sequence[str]) -> None:
     """Raises for columns of ANALYZE that do not exist (do_analyze_rel)."""
     for place, name in enumerate(columns):
-        if found.attribute(name) is None:
-            raise PgError("42703", f'column "{name}" of relation "{found.name}" does not exist')
+        if rel.attribute(name) is None:
+            raise PgError("42703", f'column "{name}" of relation "{rel.name}" does not exist')
         if name in columns[:place]:
-            raise PgError("42701", f'column "{name}" of relation "{found.name}" appears more than once')
+            raise PgError("42701", f'column "{name}" of relation "{rel.name}" appears more than once')
 
 
-def _may(session: Session, found: Relation) -> bool:
+def _may(session: Session, rel: Relation) -> bool:
     """As vacuum_is_permitted_for_relation: the owner of the database or the table, or a role with MAINTAIN."""
     database = store.one(session, pg_database, oid=session.database_oid)
     if database is not None and is_owner(session, database.datdba):
         return True
-    return has_table_privilege(session, found, "MAINTAIN") or is_owner(session, found.owner)
+    return has_table_privilege(session, rel, "MAINTAIN") or is_owner(session, rel.owner)
 
 
 # --- the work ---------------------------------------------------------------------------------------------------------
@@ -307,9 +312,9 @@ def logs(session: Session) -> Iterator[Relation]:
     """The logs of the database whose tables are there."""
     for row in rows(session, pg_class, datid=session.database_oid, relkind="r"):
         if "_history" in row.relname:
-            found = relation(session, row.oid)
-            if history.is_log(found) and history.table_of(session, found) is not None:
-                yield found
+            rel = relation(session, row.oid)
+            if history.is_log(rel) and history.table_of(session, rel) is not None:
+                yield rel
 
 
 def trim(session: Session, log: Relation) -> None:

@@ -13,7 +13,7 @@ import pytest
 from pgrepl.engine.spark import pg_error
 from pgrepl.expr import tree
 from pgrepl.expr.evaluate.evaluate import compile
-from pgrepl.expr.exchange import Statement, aggregate, over, to_form, window_function
+from pgrepl.expr.exchange import Compiler, Statement, aggregate, over, to_form, window_function
 from pgrepl.expr.exchange.sql import calls_python
 from pgrepl.expr.exchange.worker import accumulate
 from pgrepl.expr.functions.aggregates import _MAKERS
@@ -182,7 +182,7 @@ def compared(
     for start in range(0, len(fine), 60):
         part = fine[start : start + 60]
         statement = Statement()
-        texts = [to_form(aggregate(nodes[n], names, statement), nodes[n].type) for n in part]
+        texts = [to_form(aggregate(nodes[n], Compiler(names, statement)), nodes[n].type) for n in part]
         listed = ", ".join(f"{text} AS r{n}" for n, text in zip(part, texts, strict=True))
         query = f"SELECT n % {GROUPS} AS g, {listed} FROM grouped GROUP BY n % {GROUPS}"
         result = statement.run(spark, query).toArrow()
@@ -198,7 +198,7 @@ def compared(
                 kinds.setdefault((node.func, all_failures and value.shown), (node, g, value))
     for node, g, error in kinds.values():
         statement = Statement()
-        text = to_form(aggregate(node, names, statement), node.type)
+        text = to_form(aggregate(node, Compiler(names, statement)), node.type)
         try:
             shown: Any = statement.run(spark, f"SELECT {text} AS r FROM grouped WHERE n % {GROUPS} = {g}").toArrow()
         except Exception as problem:
@@ -237,7 +237,7 @@ def test_nothing_is_aggregated(spark: SparkSession) -> None:
     nodes = [node for node in plain() if node.args[0].type in (oids.INT4, oids.NUMERIC, oids.TEXT, oids.BOOL)]
     nodes = list({node.func: node for node in nodes}.values())
     spark.createDataFrame(made.arrow_table([row[:-1] for row in rows()])).createOrReplaceTempView("grouped")
-    texts = [to_form(aggregate(node, names, statement), node.type) for node in nodes]
+    texts = [to_form(aggregate(node, Compiler(names, statement)), node.type) for node in nodes]
     listed = ", ".join(f"{text} AS r{n}" for n, text in enumerate(texts))
     (row,) = statement.run(spark, f"SELECT {listed} FROM grouped WHERE n < 0").toArrow().to_pylist()
     counts = {n for n, node in enumerate(nodes) if "count" in proc_by_oid(node.func).name}  # type: ignore[union-attr]
@@ -263,7 +263,7 @@ def test_aggregates_over_windows(spark: SparkSession, frame: str) -> None:
         )
     statement = Statement()
 
-    behind = over(window, targets, names, statement)
+    behind = over(window, targets, Compiler(names, statement))
     nodes, texts, answers = [], [], []
     for node in plain():
         if node.type in (oids.INT4, oids.INT8, oids.NUMERIC, oids.FLOAT8, oids.TEXT, oids.BOOL):
@@ -274,7 +274,7 @@ def test_aggregates_over_windows(spark: SparkSession, frame: str) -> None:
                 continue
             nodes.append(node)
             answers.append(answer)
-            texts.append(to_form(window_function(call, behind, names, statement), node.type))
+            texts.append(to_form(window_function(call, behind, Compiler(names, statement)), node.type))
     listed = ", ".join(f"{text} AS r{n}" for n, text in enumerate(texts))
     result = statement.run(spark, f"SELECT n, {listed} FROM grouped ORDER BY n").toArrow()
     wrong = []
@@ -290,7 +290,7 @@ def test_common_aggregates_call_no_python(spark: SparkSession) -> None:
     native = set()
     for node in plain():
         name = proc_by_oid(node.func).name  # type: ignore[union-attr]
-        text = aggregate(node, made.names, Statement()).text
+        text = aggregate(node, Compiler(made.names, Statement())).text
         (python if calls_python(text) else native).add((name, node.args[0].type))
     assert {("sum", t) for t in (oids.INT2, oids.INT4, oids.INT8, oids.FLOAT4, oids.FLOAT8)} <= native
     assert {(name, oids.NUMERIC) for name in ("min", "max", "count")} <= native

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgrepl.expr import tree
-from pgrepl.expr.exchange import Statement, equal_key, over, sort_item
+from pgrepl.expr.exchange import Compiler, Statement, equal_key, over, sort_item
 from pgrepl.expr.exchange.sql import order_bytes
 from pgrepl.types import oids
 from pgrepl.types.arrays import array_of
@@ -91,8 +91,8 @@ def test_spark_sorts_keys_as_the_types_sort(spark: SparkSession, start: int) -> 
     for typoid in [*VALUES][start::3]:
         spark.createDataFrame(rows_of(typoid)).createOrReplaceTempView(f"keys_{typoid}")
         column = tree.Var(typoid, attnum=1)
-        up = sort_item(column, tree.SortGroup(1, 0, 0), made.names, statement)
-        down = sort_item(column, tree.SortGroup(1, 0, 0, True, True), made.names, statement)
+        up = sort_item(column, tree.SortGroup(1, 0, 0), Compiler(made.names, statement))
+        down = sort_item(column, tree.SortGroup(1, 0, 0, True, True), Compiler(made.names, statement))
         texts[str(typoid)] = (
             f"SELECT '{typoid}' AS t, n, rank() OVER (ORDER BY {up}) AS up, rank() OVER (ORDER BY {down}) AS down "
             f"FROM keys_{typoid}"
@@ -121,7 +121,7 @@ def test_spark_groups_by_keys_as_the_types_are_equal(spark: SparkSession, start:
     texts = {}
     for typoid in [*VALUES][start::3]:
         spark.createDataFrame(rows_of(typoid)).createOrReplaceTempView(f"keys_{typoid}")
-        key = equal_key(tree.Var(typoid, attnum=1), made.names, statement)
+        key = equal_key(tree.Var(typoid, attnum=1), Compiler(made.names, statement))
         texts[str(typoid)] = (
             f"SELECT '{typoid}' AS t, sort_array(collect_list(n)) AS same FROM keys_{typoid} GROUP BY {key}"
         )
@@ -141,4 +141,6 @@ def test_a_window_using_a_pattern_operator_is_descending() -> None:
     key = tree.SortGroup(1, 0, using.oid, descending=True, nulls_first=True)
     window = tree.Window(None, None, (), (key,))
     target = tree.Target(tree.Var(oids.TEXT, attnum=1), "c1", 1)
-    assert over(window, [target], made.names, Statement(), ranked=True) == " OVER (ORDER BY c1 DESC NULLS FIRST)"
+    assert (
+        over(window, [target], Compiler(made.names, Statement()), ranked=True) == " OVER (ORDER BY c1 DESC NULLS FIRST)"
+    )

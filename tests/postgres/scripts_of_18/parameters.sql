@@ -37,3 +37,7 @@ select uuidv7() < uuidv7(), abs(extract(epoch from uuid_extract_timestamp(uuidv7
 select uuid_extract_timestamp('0192e4f8-5b9a-7f1e-8000-000000000000') at time zone 'UTC';
 show idle_replication_slot_timeout;
 show max_active_replication_origins;
+show unix_socket_permissions;
+show data_directory_mode;
+select name, setting, vartype, min_val, max_val, boot_val, reset_val from pg_settings
+where name in ('unix_socket_permissions', 'data_directory_mode') order by name;

@@ -46,6 +46,8 @@ def pg_relation_is_publishable(call: Call, oid: int) -> bool | None:
 @implements("pg_get_publication_tables", context=True)
 def pg_get_publication_tables(call: Call, names: PgArray) -> Iterator[tuple[Any, ...]]:
     session = call.session
+    if None in names.items:
+        raise PgError("22004", "null array element not allowed in this context")
     for name in names.items:
         if one(session, pg_publication, datid=session.database_oid, pubname=name) is None:
             raise PgError("42704", f'publication "{name}" does not exist')

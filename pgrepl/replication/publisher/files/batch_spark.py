@@ -122,8 +122,8 @@ class SparkReading:
         size = MOST * tasks.tried(first)
         room = run_kernels.parallelism(on_spark=True) * SIZE
         while taken := list(_up_to(waiting, max(size, room))):
-            for part, found in zip(taken, tasks.read(taken), strict=True):
-                following.follow(part, found)
+            for part, answer in zip(taken, tasks.read(taken), strict=True):
+                following.follow(part, answer)
                 if following.stopped is not None:
                     return
             if following.has_ended and (following.count >= MOST or following.last_finish >= end):
@@ -169,8 +169,8 @@ class _Tasks:
         if part.end is None:
             return 0
         end = min(part.start + TRIED, part.end)
-        (found,) = self._played([replace(part, end=end)], lambda tasks: [read_parts(each, NoWatch()) for each in tasks])
-        return (end - part.start) / max(found.lines, 1)
+        (answer,) = self._played([replace(part, end=end)], lambda tasks: [read_parts(lot, NoWatch()) for lot in tasks])
+        return (end - part.start) / max(answer.lines, 1)
 
     def read(self, parts: Sequence[FilePart]) -> list[ReadPart]:
         return self._played(
@@ -182,20 +182,20 @@ class _Tasks:
         self, parts: Sequence[FilePart], play: Callable[[list[PartsToRead]], list[list[ReadPart]]]
     ) -> list[ReadPart]:
         """The answers in the order of the parts. Parts with tables that they were not told about are read once more."""
-        found: dict[FilePart, ReadPart] = {}
+        answers_by_part: dict[FilePart, ReadPart] = {}
         left = list(parts)
         while left:
             tables = Shared(dict(self._names))
             tasks = [PartsToRead(lot, tables, self._how, self._path) for lot in _lots(left)]
             with spark.described("files of changes: read"):
-                answers = [each for answer in play(tasks) for each in answer]
-            found.update(zip(left, answers, strict=True))
-            if any(each.is_unseen for each in answers):
+                answers = [read_part for answer in play(tasks) for read_part in answer]
+            answers_by_part.update(zip(left, answers, strict=True))
+            if any(answer.is_unseen for answer in answers):
                 raise NotByTasks("executors do not see the files")
-            for name in set().union(*(each.unknown for each in answers)):
+            for name in set().union(*(answer.unknown for answer in answers)):
                 self._names[name] = self._describe(name)
-            left = [part for part, each in zip(left, answers, strict=True) if each.unknown]
-        return [found[part] for part in parts]
+            left = [part for part, answer in zip(left, answers, strict=True) if answer.unknown]
+        return [answers_by_part[part] for part in parts]
 
 
 def _size(part: FilePart) -> int:
@@ -249,23 +249,23 @@ class _Following:
     def has_ended(self) -> bool:
         return bool(self._columns)
 
-    def follow(self, part: FilePart, found: ReadPart) -> None:
+    def follow(self, part: FilePart, answer: ReadPart) -> None:
         file = NumberedFile(part.number, part.file, None)
         before = self._divided.lines_before(part)
-        self._divided.note(part, found)
-        self.count += found.count
+        self._divided.note(part, answer)
+        self.count += answer.count
         self.size += _size(part)
         self._boundaries.file_time = part.file.modified // 1000
         lsn = file.lsn(before)
-        for n, step in enumerate(found.head):
+        for n, step in enumerate(answer.head):
             self._step(step.moved(lsn), joins=not n and part.start > 0)
-        if len(found.whole):
-            self._take_whole(found.whole, lsn)
-        for step in found.tail:
+        if len(answer.whole):
+            self._take_whole(answer.whole, lsn)
+        for step in answer.tail:
             self._step(step.moved(lsn))
-        self._collect(file, before, found)
-        self._is_cut |= found.is_cut
-        self.stopped = found.stopped
+        self._collect(file, before, answer)
+        self._is_cut |= answer.is_cut
+        self.stopped = answer.stopped
         if self.stopped is None and self._divided.ends_file(part):
             ended = self._boundaries.end_of_file(is_cut=self._is_cut)
             self._take(ended)
@@ -297,17 +297,17 @@ class _Following:
         self._columns.append(columns)
         self.last_finish, self._reached = int(columns[-1, 1]), int(columns[-1, 2])
 
-    def _collect(self, file: NumberedFile, before: int, found: ReadPart) -> None:
-        for relation, own in found.files:
+    def _collect(self, file: NumberedFile, before: int, answer: ReadPart) -> None:
+        for relation, own in answer.files:
             self.files.setdefault(relation.relid, (relation, []))[1].extend(own)
-        for relid, table in found.owners:
+        for relid, table in answer.owners:
             check_owner(self._owners, relid, table)
-        self._sends.append(found.sends)
-        self._truncations += found.truncations
-        for each in found.rejects:
-            number = before + each.number
+        self._sends.append(answer.sends)
+        self._truncations += answer.truncations
+        for reject in answer.rejects:
+            number = before + reject.number
             place = RecordPlace(file.file.shown, number)
-            self._rejects.take(each.error(place), file.lsn(number), each.event)
+            self._rejects.take(reject.error(place), file.lsn(number), reject.event)
 
     # --- what was found -----------------------------------------------------------------------------------------------
 
@@ -398,7 +398,7 @@ class DividedFiles:
         reached = self._reached.setdefault(file.number, [_Reached(0, 0, 0)])
         if record > 1 and len(reached) == 1:
             reached.append(_searched(file, record - 1, check))
-        return reached[max(bisect_left(reached, record, key=lambda each: each.lines) - 1, 0)]
+        return reached[max(bisect_left(reached, record, key=lambda place: place.lines) - 1, 0)]
 
     # --- what was read ------------------------------------------------------------------------------------------------
 
@@ -407,25 +407,25 @@ class DividedFiles:
         return 0 if part.end is None else self._at(part).lines
 
     def _at(self, part: FilePart) -> _Reached:
-        return next(each for each in self._reached[part.number] if each.offset == part.start)
+        return next(reached for reached in self._reached[part.number] if reached.offset == part.start)
 
-    def note(self, part: FilePart, found: ReadPart) -> None:
+    def note(self, part: FilePart, answer: ReadPart) -> None:
         """The part has been read, as all before it."""
-        size, checksum = found.checked, found.checksum
+        size, checksum = answer.checked, answer.checksum
         if part.end is not None:
             before, reached = self._at(part), self._reached[part.number]
             size += before.offset
-            checksum = combined(before.checksum, checksum, found.checked)
+            checksum = combined(before.checksum, checksum, answer.checked)
             if part.end > reached[-1].offset:
-                reached.append(_Reached(part.end, before.lines + found.lines, checksum))
+                reached.append(_Reached(part.end, before.lines + answer.lines, checksum))
         file = part.file
         known = self._read.get(part.number)
         if known is None or known.checked < size:
             self._read[part.number] = ReadFile(part.number, file.name, file.size, file.modified, size, checksum)
 
     def what_was_read(self) -> dict[int, ReadFile]:
-        found, self._read = self._read, {}
-        return found
+        files, self._read = self._read, {}
+        return files
 
 
 def _first_seq(part: int) -> int:
@@ -434,20 +434,20 @@ def _first_seq(part: int) -> int:
 
 def _searched(file: NumberedFile, lines: int, check: Callable[[], None]) -> _Reached:
     """The place behind so many lines, or the end of the file."""
-    offset = found = checksum = 0
+    offset = passed = checksum = 0
     with storage.reading(file.file.path), storage.open_input(file.file.path) as raw:
-        while found < lines and offset < file.file.size:
+        while passed < lines and offset < file.file.size:
             check()
             data = bytes(raw.read(min(_PIECE, file.file.size - offset)))
             ends = data.count(b"\n")
-            if found + ends >= lines:
+            if passed + ends >= lines:
                 at = -1
-                for _ in range(lines - found):
+                for _ in range(lines - passed):
                     at = data.index(b"\n", at + 1)
-                data, ends = data[: at + 1], lines - found
+                data, ends = data[: at + 1], lines - passed
             elif not data:
                 break
-            found += ends
+            passed += ends
             offset += len(data)
             checksum = zlib.crc32(data, checksum)
-    return _Reached(offset, found, checksum)
+    return _Reached(offset, passed, checksum)

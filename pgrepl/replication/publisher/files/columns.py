@@ -60,7 +60,7 @@ class TableColumns:
         if not all(is_equal_as_kept(key.type, key.typmod) or key.type == oids.BPCHAR for key in keys):
             raise Declined("a key of a type that is not compared by columns")
         self._sent = [plan.from_attnums[column.num - 1] for column in plan.columns]
-        self._codes = [CODES[each] for each in plan.operations if each in CODES]
+        self._codes = [CODES[operation] for operation in plan.operations if operation in CODES]
         for name in plan.operations & {operations.UPDATE, operations.DELETE}:
             try:
                 declared.check_sendable(plan, name)
@@ -163,23 +163,23 @@ class _Rows:
         if texts is None:
             return pa.nulls(self._count, _storage(attribute.type, attribute.typmod))
         try:
-            found = values_of(texts, attribute.type, attribute.typmod, self._style)
-            if pa.types.is_string(found.type) and pc.any(pc.match_substring(texts, "\0")).as_py():
+            values = values_of(texts, attribute.type, attribute.typmod, self._style)
+            if pa.types.is_string(values.type) and pc.any(pc.match_substring(texts, "\0")).as_py():
                 raise nul()  # other types refuse it themselves
-            return found
+            return values
         except PgError as error:
             raise in_column(error, attribute.name) from None
 
     def new(self, number: int) -> pa.Array:
-        found = self._new.get(number)
-        if found is None:
+        values = self._new.get(number)
+        if values is None:
             name = self._plan.table.attributes[number - 1].name
-            found = self._typed(self._events.new.get(name), number)
+            values = self._typed(self._events.new.get(name), number)
             unsent = self.unsent(number)
             if self._plan.identity.covers(number) and unsent is not None and unsent.any():
                 raise Declined("a key that is not sent with a new row")
-            self._new[number] = found
-        return found
+            self._new[number] = values
+        return values
 
     def unsent(self, number: int) -> Numbers | None:
         """A mask of the updates without the column's new value; None: all have it."""
@@ -192,22 +192,22 @@ class _Rows:
 
     def old(self, number: int) -> pa.Array:
         """The old value; where the record does not tell it, the new one: it has not changed."""
-        found = self._old.get(number)
-        if found is None:
+        values = self._old.get(number)
+        if values is None:
             name = self._plan.table.attributes[number - 1].name
             texts = self._events.old.get(name)
             if texts is None and (self._op == DELETE).any() and not self._omits_nulls:
                 raise PgError("22000", f'column "{name}" of the replica identity is missing')
-            found = self._typed(texts, number)
+            values = self._typed(texts, number)
             if not self._plan.identity.whole:
-                if pc.any(pc.and_(pc.is_null(found), pa.array(self._op == DELETE))).as_py():
+                if pc.any(pc.and_(pc.is_null(values), pa.array(self._op == DELETE))).as_py():
                     raise PgError("22000", f'column "{name}" of the replica identity is missing')
-                if found.null_count:
-                    found = pc.coalesce(found, self.new(number))
+                if values.null_count:
+                    values = pc.coalesce(values, self.new(number))
             elif texts is None and not self._omits_nulls:
                 raise Declined("old rows without some column")
-            self._old[number] = found
-        return found
+            self._old[number] = values
+        return values
 
     def messages(self, places: Numbers, sent: Numbers, known: Numbers, numbers: list[int]) -> Decoded:
         op = sent[places]
@@ -313,17 +313,17 @@ class DecidedMessages:
     def _table(self, events: TableEvents) -> TableColumns | None:
         key = events.schema, events.table
         if key not in self._tables:
-            found = self._tables_of(*key)
-            if found is not None and found.plan is not None:
-                check_owner(self.owners, found.relation.relid, found.table.oid)
-            self._tables[key] = found
+            table = self._tables_of(*key)
+            if table is not None and table.plan is not None:
+                check_owner(self.owners, table.relation.relid, table.table.oid)
+            self._tables[key] = table
         return self._tables[key]
 
     def _write(self, block: NumberedBlock, events: TableEvents, table: TableColumns | None) -> None:
-        made = None if table is None else table.decoded(events)
-        if table is None or made is None:
+        changes = None if table is None else table.decoded(events)
+        if table is None or changes is None:
             return
-        places, decoded = made
+        places, decoded = changes
         seq = block.first_seq + events.places[places].astype(np.int64)
         relid = table.relation.relid
         if relid not in self._writers:

@@ -179,7 +179,7 @@ def _append(path: str, lines: list[bytes], size: int) -> int:
         end = file.tell()
         for line in file:
             left.pop(line, None)
-            if not line.endswith(b"\n") and any(each.startswith(line) for each in left):
+            if not line.endswith(b"\n") and any(waiting.startswith(line) for waiting in left):
                 break  # it was killed within a line
             end += len(line)
         file.seek(end)
@@ -193,22 +193,22 @@ def _append(path: str, lines: list[bytes], size: int) -> int:
 
 
 def _reject(error: BadRecord, event: ChangeEvent | None) -> Mapping[str, Any]:
-    made: dict[str, Any] = {
+    reject: dict[str, Any] = {
         "file": error.place.file,
         "record": error.place.number,
         "sqlstate": error.sqlstate,
         "reason": error.reason,
     }
     if error.record is not None:
-        made["text"] = error.record.decode("utf-8", "replace")
+        reject["text"] = error.record.decode("utf-8", "replace")
     elif event is not None:
-        made["operation"] = event.kind
+        reject["operation"] = event.kind
         if event.table is not None:
-            made["table"] = event.table if event.schema is None else f"{event.schema}.{event.table}"
-        made |= {name: dict(row) for name, row in (("old", event.old), ("new", event.new)) if row is not None}
+            reject["table"] = event.table if event.schema is None else f"{event.schema}.{event.table}"
+        reject |= {name: dict(row) for name, row in (("old", event.old), ("new", event.new)) if row is not None}
         if event.xid is not None:
-            made["xid"] = event.xid
-    return made
+            reject["xid"] = event.xid
+    return reject
 
 
 # --- cursor -----------------------------------------------------------------------------------------------------------
@@ -274,11 +274,11 @@ class Cursor:
 
     def what_was_read(self) -> dict[int, ReadFile]:
         """The files that were read since the last call, by number."""
-        found, self._done = self._done, {}
+        files, self._done = self._done, {}
         if self._open is not None:
             read = self._open.what_was_read()
-            found[read.number] = read
-        return found
+            files[read.number] = read
+        return files
 
     def close(self) -> None:
         source, self._open = self._open, None
@@ -346,11 +346,11 @@ class Cursor:
 
 
 class _Numbered(Iterator["tuple[int, ChangeEvent] | EventBlock"]):
-    def __init__(self, found: Iterator[ChangeEvent | EventBlock] | Iterator[ChangeEvent]) -> None:
-        self._found = found
+    def __init__(self, items: Iterator[ChangeEvent | EventBlock] | Iterator[ChangeEvent]) -> None:
+        self._items = items
 
     def __next__(self) -> tuple[int, ChangeEvent] | EventBlock:
-        item = next(self._found)
+        item = next(self._items)
         return item if isinstance(item, EventBlock) else (item.place.number, item)
 
 

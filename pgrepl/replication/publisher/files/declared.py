@@ -63,25 +63,25 @@ class Declarations:
 
     def table(self, schema: str | None, name: str | None) -> DeclaredTable:
         """The table that records name; PgError if it is not declared."""
-        found = self._tables.get((schema, name))
-        if found is None:
-            found = self._tables[schema, name] = self._found(schema, name)
-        return found
+        table = self._tables.get((schema, name))
+        if table is None:
+            table = self._tables[schema, name] = self._found(schema, name)
+        return table
 
     def _found(self, schema: str | None, name: str | None) -> DeclaredTable:
         if name is None and self._usual is not None:
             schema, name = self._usual
         if name is None:
             raise PgError("42P01", "it does not name its table", hint="Set table=NAME in the connection string.")
-        found = find_relation(self._session, RangeVar(name, schema or DEFAULT_SCHEMA), missing_ok=True)
-        if found is None or found.kind not in ("r", "p"):
+        named = find_relation(self._session, RangeVar(name, schema or DEFAULT_SCHEMA), missing_ok=True)
+        if named is None or named.kind not in ("r", "p"):
             raise PgError(
                 "42P01",
                 f'relation "{schema or DEFAULT_SCHEMA}.{name}" does not exist in database '
                 f'"{self._session.database.name}"',
                 hint="The database that the connection string names has to declare the tables of the files.",
             )
-        return self._declared(found)
+        return self._declared(named)
 
     def _declared(self, table: Relation) -> DeclaredTable:
         plan = self.plan(table.oid)
@@ -126,10 +126,10 @@ class Declarations:
     def types(self, schema: str | None, name: str | None) -> Mapping[str, tuple[int, int]] | None:
         """See formats.event.ColumnTypes."""
         try:
-            found = self.table(schema, name).relation
+            table = self.table(schema, name).relation
         except (PgError, NotSendable):
             return None
-        return {column.name: base_type_and_typmod(column.type, column.typmod) for column in found.columns}
+        return {column.name: base_type_and_typmod(column.type, column.typmod) for column in table.columns}
 
 
 class _Leaves:
@@ -280,14 +280,14 @@ class DeclaredTable:
         needed = self.identity
         if all(row[n] is not UNCHANGED for n in needed):
             return row
-        made = list(row)
+        completed = list(row)
         for n in needed:
-            if made[n] is UNCHANGED:
+            if completed[n] is UNCHANGED:
                 if other is None or other[n] is UNCHANGED or self._is_whole:
                     name = self.relation.attributes[n].name
                     raise PgError("22000", f'column "{name}" of the replica identity is missing')
-                made[n] = other[n]
-        return tuple(made)
+                completed[n] = other[n]
+        return tuple(completed)
 
     @property
     def identity(self) -> list[int]:
@@ -332,6 +332,6 @@ def in_column(error: PgError, name: str) -> PgError:
 
 
 def bad_record(error: PgError, place: RecordPlace) -> BadRecord:
-    made = BadRecord(error.sqlstate, error.message, place)
-    made.report = replace(made.report, detail=error.report.detail, hint=error.report.hint)
-    return made
+    bad = BadRecord(error.sqlstate, error.message, place)
+    bad.report = replace(bad.report, detail=error.report.detail, hint=error.report.hint)
+    return bad

@@ -79,23 +79,23 @@ class NamedTables:
 
     def types(self, schema: str | None, table: str | None) -> Types | None:
         """See formats.event.ColumnTypes."""
-        found = self._found(schema, table)
-        return None if found is None else found.types
+        known_name = self._found(schema, table)
+        return None if known_name is None else known_name.types
 
     def columns(self, schema: str | None, table: str | None) -> TableColumns | None:
         """The columns of a table; None: the name is not known."""
-        found = self._found(schema, table)
-        if found is None:
+        known_name = self._found(schema, table)
+        if known_name is None:
             return None
-        if found.columns is not None:
-            return found.columns
-        raise found.error or Declined(found.declined)
+        if known_name.columns is not None:
+            return known_name.columns
+        raise known_name.error or Declined(known_name.declined)
 
     def _found(self, schema: str | None, table: str | None) -> DescribedName | None:
-        found = self._known.get((schema, table))
-        if found is None:
+        known_name = self._known.get((schema, table))
+        if known_name is None:
             self.unknown.add((schema, table))
-        return found
+        return known_name
 
 
 # --- file part --------------------------------------------------------------------------------------------------------
@@ -192,12 +192,12 @@ def _read(task: PartsToRead, part: FilePart, watch: PartWatch) -> ReadPart:
         raise
     if source is None:
         return ReadPart(is_unseen=True)
-    found = _PartReading(task, part, source, watch)
+    reading = _PartReading(task, part, source, watch)
     try:
-        found.read()
-        return found.answer()
+        reading.read()
+        return reading.answer()
     finally:
-        found.close()
+        reading.close()
 
 
 def _opened(part: FilePart) -> OpenedFile | None:
@@ -304,9 +304,9 @@ class _PartReading:
 
     def _sends(self, head: Sequence[Step], tail: Sequence[Step]) -> Numbers:
         steps = [head[-1].last_seq] if head else []
-        lasts = np.array([*steps, *[each.last_seq for each in self._whole], *[each.last_seq for each in tail[-1:]]])
-        found: Numbers = lasts[self._made.mask(lasts, [seq for seq, _ in self._made.truncations])].astype(np.int64)
-        return found
+        lasts = np.array([*steps, *[whole.last_seq for whole in self._whole], *[step.last_seq for step in tail[-1:]]])
+        finished: Numbers = lasts[self._made.mask(lasts, [seq for seq, _ in self._made.truncations])].astype(np.int64)
+        return finished
 
 
 class _LinesReader:

@@ -66,8 +66,8 @@ def listed(location: str, order: Order = _by_name) -> list[ListedFile]:
             return [alone]
     walked = _local(folder) if storage.local_path(location) is not None else _remote(folder, alone=pattern is None)
     test = None if pattern is None else _test(pattern)
-    found = [file for file in walked if not _is_hidden(file.name) and (test is None or test.fullmatch(file.name))]
-    return sorted(found, key=lambda file: order(file.name))
+    files = [file for file in walked if not _is_hidden(file.name) and (test is None or test.fullmatch(file.name))]
+    return sorted(files, key=lambda file: order(file.name))
 
 
 def is_listed(path: str, location: str) -> bool:
@@ -85,10 +85,10 @@ def is_listed(path: str, location: str) -> bool:
 
 def _parted(location: str) -> tuple[str, str | None]:
     """The folder, and the pattern of the names below it."""
-    found = _PATTERN.search(location)
-    if found is None:
+    match = _PATTERN.search(location)
+    if match is None:
         return location.rstrip("/") or "/", None
-    folder, _, _ = location[: found.start()].rpartition("/")
+    folder, _, _ = location[: match.start()].rpartition("/")
     return folder or "/", location[len(folder) + 1 :]
 
 
@@ -96,14 +96,14 @@ def _alone(location: str) -> ListedFile | None:
     """The file, if the location is one and no folder."""
     path = storage.local_path(location) or location
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError as problem:
         raise _not_opened(location, problem) from None
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         return None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise PgError("42809", f'could not open file "{location}": it is not a regular file')
-    return ListedFile(os.path.basename(path), path, found.st_size, found.st_mtime_ns)
+    return ListedFile(os.path.basename(path), path, status.st_size, status.st_mtime_ns)
 
 
 def _not_opened(path: str, problem: OSError) -> PgError:
@@ -126,8 +126,8 @@ def _local(folder: str) -> Iterator[ListedFile]:
                     if entry.is_dir():
                         open_folders.append(f"{name}/")
                     elif entry.is_file():
-                        found = entry.stat()
-                        yield ListedFile(name, entry.path, found.st_size, found.st_mtime_ns)
+                        status = entry.stat()
+                        yield ListedFile(name, entry.path, status.st_size, status.st_mtime_ns)
         except FileNotFoundError as problem:
             if not below:
                 raise _not_opened(folder, problem) from None
@@ -145,11 +145,11 @@ def _remote(folder: str, *, alone: bool) -> Iterator[ListedFile]:
             if itself.type is fs.FileType.File:
                 yield ListedFile(itself.base_name, folder, itself.size or 0, itself.mtime_ns or 0)
                 return
-        found = system.get_file_info(fs.FileSelector(inside, recursive=True, allow_not_found=True))
-    for each in found:
-        if each.type is fs.FileType.File:
-            name = each.path[len(inside) + 1 :]
-            yield ListedFile(name, f"{folder}/{name}", each.size or 0, each.mtime_ns or 0)
+        infos = system.get_file_info(fs.FileSelector(inside, recursive=True, allow_not_found=True))
+    for info in infos:
+        if info.type is fs.FileType.File:
+            name = info.path[len(inside) + 1 :]
+            yield ListedFile(name, f"{folder}/{name}", info.size or 0, info.mtime_ns or 0)
 
 
 def _is_hidden(name: str) -> bool:
@@ -161,8 +161,8 @@ def _test(pattern: str) -> re.Pattern[str]:
     """`*` and `?` stand for characters of one name, `**` for folders, too."""
     parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", pattern)
     special = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    made = [special.get(part) or (_of_set(part) if part.startswith("[") else re.escape(part)) for part in parts]
-    return re.compile("".join(made), re.DOTALL)
+    patterns = [special.get(part) or (_of_set(part) if part.startswith("[") else re.escape(part)) for part in parts]
+    return re.compile("".join(patterns), re.DOTALL)
 
 
 def _of_set(part: str) -> str:

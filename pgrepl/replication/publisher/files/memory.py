@@ -49,8 +49,8 @@ class ReadFile:
         """Whether the file, and all before it, are taken as they are (see `accept`)."""
         return self.size < 0
 
-    def is_same(self, found: ListedFile) -> bool:
-        return (self.size, self.modified) == (found.size, found.modified)
+    def is_same(self, file: ListedFile) -> bool:
+        return (self.size, self.modified) == (file.size, file.modified)
 
 
 @frozen
@@ -180,50 +180,50 @@ def reject_size(session: Session, subid: int) -> int:
 # --- what is there, and what was --------------------------------------------------------------------------------------
 
 
-def numbered(memory: Memory, found: Sequence[ListedFile], order: Order, *, may_be_removed: bool) -> list[NumberedFile]:
+def numbered(memory: Memory, files: Sequence[ListedFile], order: Order, *, may_be_removed: bool) -> list[NumberedFile]:
     """The files that were read last, as far as they are there, and those that follow. Raises for a file that has
     changed its size or disappeared, and for one that has come too late."""
     last = memory.last
     if last is None:
-        return [NumberedFile(number, file, None) for number, file in enumerate(found, 1)]
+        return [NumberedFile(number, file, None) for number, file in enumerate(files, 1)]
     known = {file.name: file for file in memory.files}
     bound = order(last.name)
-    before = [file for file in found if order(file.name) <= bound]
+    before = [file for file in files if order(file.name) <= bound]
     if memory.files[0].is_accepted:
         before = [file for file in before if order(file.name) >= bound]
     elif memory.older is not None:
         before = _after_older(memory.older, before, order, may_be_removed=may_be_removed)
-    made = []
+    read_files = []
     for file in before:
         read = known.pop(file.name, None)
         if read is None:
             raise _too_late(file.name, last.name)
-        made.append(NumberedFile(read.number, file, read))
+        read_files.append(NumberedFile(read.number, file, read))
     if known and not may_be_removed:
         raise _gone(next(iter(known)))
-    for each in made:
-        if each.known is not None and each.known is not last and each.known.size != each.file.size:
-            raise changed(each.file.name)
-    rest = [file for file in found if order(file.name) > bound]
-    return made + [NumberedFile(number, file, None) for number, file in enumerate(rest, last.number + 1)]
+    for read_file in read_files:
+        if read_file.known is not None and read_file.known is not last and read_file.known.size != read_file.file.size:
+            raise changed(read_file.file.name)
+    rest = [file for file in files if order(file.name) > bound]
+    return read_files + [NumberedFile(number, file, None) for number, file in enumerate(rest, last.number + 1)]
 
 
 def _after_older(older: Older, before: Sequence[ListedFile], order: Order, *, may_be_removed: bool) -> list[ListedFile]:
     """The files behind the older ones, which must be the same as they were."""
     bound = order(older.name)
-    found = [file for file in before if order(file.name) <= bound]
+    there = [file for file in before if order(file.name) <= bound]
     if not may_be_removed:
         checksum = 0
-        for file in found:
+        for file in there:
             checksum = _chained(file.name, file.size, checksum)
         if checksum != older.checksum:
             raise PgError(
                 "55000",
                 f'files of changes up to "{older.name}" are not what they were when they were read',
-                detail=f"There were {older.number} files, and there are {len(found)}; or their names or sizes differ.",
+                detail=f"There were {older.number} files, and there are {len(there)}; or their names or sizes differ.",
                 hint=_RECREATE,
             )
-    return list(before[len(found) :])
+    return list(before[len(there) :])
 
 
 _RECREATE = (
@@ -284,12 +284,12 @@ class GivenBatch:
             name = "standard input"
             path = self._temporary = _copied(standard_input or sys.stdin.buffer)
         try:
-            found = os.stat(path)
+            status = os.stat(path)
             if not os.path.isfile(path):
                 raise PgError("42809", f'could not open file "{path}": it is not a regular file')
         except OSError as problem:
             raise PgError("58P01", f'could not open file "{path}": {problem.strerror}') from None
-        self._file = ListedFile(name, os.path.abspath(path), found.st_size, found.st_mtime_ns, name)
+        self._file = ListedFile(name, os.path.abspath(path), status.st_size, status.st_mtime_ns, name)
 
     def numbered(self, memory: Memory, position: int) -> NumberedFile:
         """The batch as a file: the next one, or the last one if that was interrupted."""

@@ -215,17 +215,17 @@ class FilesChangeStream(ChangeStream, ChangeFiles):
         they were."""
         known = memory.remembered(session, self._subid)
         if self._options.files == STANDARD_INPUT:
-            found = [] if self._given is None else [self._given.numbered(known, self._position(session))]
+            files = [] if self._given is None else [self._given.numbered(known, self._position(session))]
         else:
             order = order_of(self._options.format)
             there = listed(self._options.files, order)
-            found = numbered(known, there, order, may_be_removed=self._options.may_be_removed)
-        for file in found:
+            files = numbered(known, there, order, may_be_removed=self._options.may_be_removed)
+        for file in files:
             if file.known is not None and file not in self._sound:
                 check(file)
                 self._sound.add(file)
-        self._files = found
-        return found
+        self._files = files
+        return files
 
     def _end(self, session: Session, position: int) -> int:
         """The LSN behind all that is there, as far as that is known without reading it."""
@@ -246,7 +246,7 @@ class FilesChangeStream(ChangeStream, ChangeFiles):
 
     def sources(self, start: int) -> Sequence[str]:
         """The names of the files that have transactions from an LSN on."""
-        return [each.file.name for each in self._unread(start)]
+        return [unread.file.name for unread in self._unread(start)]
 
     def _unread(self, start: int) -> list[NumberedFile]:
         return [file for file in self._files if file.end > start and not _is_done(file)]
@@ -278,14 +278,14 @@ class FilesChangeStream(ChangeStream, ChangeFiles):
         with self._asked() as session:
             declared = self._declare(session, wanted.publications)
             try:
-                found = self._by_columns(session, start)
+                current = self._by_columns(session, start)
                 try:
-                    batch = found.batch(session, declared, end, least)
+                    batch = current.batch(session, declared, end, least)
                 except NotByTasks as reason:
                     declined(session, _TASKS, reason, "files of changes are not read by tasks of Spark")
                     self._is_read_here = True
-                    found = self._by_columns(session, start)
-                    batch = found.batch(session, declared, end, least)
+                    current = self._by_columns(session, start)
+                    batch = current.batch(session, declared, end, least)
             except (Declined, NotSendable, PgError) as reason:
                 told = reason if isinstance(reason, Declined) else "an error in some record"
                 declined(session, _WORK, told, "changes of files are not read by columns")
@@ -294,17 +294,17 @@ class FilesChangeStream(ChangeStream, ChangeFiles):
                 self._stop_reading()
                 self._decline()
                 return None
-            if isinstance(found, SparkReading):
+            if isinstance(current, SparkReading):
                 done(session, _TASKS, Engine.SPARK)
             self._offered = start
-            return batch, found.position
+            return batch, current.position
 
     def _by_columns(self, session: Session, start: int) -> BatchReading | SparkReading:
         """The reading that goes on at an LSN, or a new one."""
-        found = self._reading
-        if isinstance(found, BatchReading) or (isinstance(found, SparkReading) and not self._is_read_here):
-            if not found.is_over and found.position == start and self._is_current():
-                return found
+        current = self._reading
+        if isinstance(current, BatchReading) or (isinstance(current, SparkReading) and not self._is_read_here):
+            if not current.is_over and current.position == start and self._is_current():
+                return current
         if not self._is_read_here and self._choose(session, start).on_spark:
             return self._begin(self._spark_reading(session, start))
         cursor = self._cursor(session, start, by_columns=True)
@@ -344,15 +344,15 @@ class FilesChangeStream(ChangeStream, ChangeFiles):
 
     def _declare(self, session: Session, publications: Sequence[str]) -> Declarations:
         """The declarations as they are now."""
-        made = Declarations(
+        declarations = Declarations(
             session,
             publications,
             ignores_undeclared=self._options.ignores_undeclared,
             omits_nulls=self._options.format in _WITHOUT_NULLS,
             usual=self._options.table,
         )
-        self._declared = made
-        return made
+        self._declared = declarations
+        return declarations
 
     def _declarations(self) -> Declarations:
         assert self._declared is not None, "transactions are asked for"
@@ -427,4 +427,4 @@ def _is_done(file: NumberedFile) -> bool:
 
 
 def _same(some: Sequence[NumberedFile], others: Sequence[NumberedFile]) -> bool:
-    return [(each.number, each.file) for each in some] == [(each.number, each.file) for each in others]
+    return [(file.number, file.file) for file in some] == [(file.number, file.file) for file in others]

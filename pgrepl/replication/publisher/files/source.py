@@ -38,11 +38,11 @@ def combined(first: int, second: int, size: int) -> int:
 
 def _applied(matrix: list[int], vector: int) -> int:
     """The product over bits."""
-    found = 0
+    product = 0
     for n in range(32):
         if vector >> n & 1:
-            found ^= matrix[n]
-    return found
+            product ^= matrix[n]
+    return product
 
 
 def _squared(matrix: list[int]) -> list[int]:
@@ -133,13 +133,13 @@ class LineRange:
             first = data.find(b"\n") + 1 if start else 0
             has_lines = first > 0 or not start
             if has_lines and first < len(data):
-                found = data[first:] + _rest_of_line(raw, data, file.size - end)
+                lines = data[first:] + _rest_of_line(raw, data, file.size - end)
             else:
-                found = b""
+                lines = b""
         self._size = end - start
-        self.count = found.count(b"\n") + (found[-1:] not in (b"", b"\n"))
-        self._is_cut = found[-1:] not in (b"", b"\n")
-        self.content = cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, io.BytesIO(found)), _PIECE))
+        self.count = lines.count(b"\n") + (lines[-1:] not in (b"", b"\n"))
+        self._is_cut = lines[-1:] not in (b"", b"\n")
+        self.content = cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, io.BytesIO(lines)), _PIECE))
 
     @property
     def ends_within_line(self) -> bool:
@@ -159,16 +159,16 @@ class LineRange:
 
 def _rest_of_line(raw: Any, data: bytes, size: int) -> bytes:
     """The rest of the last line, of at most `size` bytes; not more than what is no line any more."""
-    found = [b""]
+    pieces = [b""]
     left = min(size, MAX_RECORD + 1)
     while left and not data.endswith(b"\n"):
         more = bytes(raw.read(min(_AHEAD, left)))
         end = more.find(b"\n") + 1
-        found.append(more[:end] if end else more)
+        pieces.append(more[:end] if end else more)
         if end or not more:
             break
         left -= len(more)
-    return b"".join(found)
+    return b"".join(pieces)
 
 
 def _skip_lines(content: io.BufferedReader, count: int) -> int:

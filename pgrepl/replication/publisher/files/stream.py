@@ -99,10 +99,10 @@ class FileStream:
         return self._cursor.is_closed
 
     def _whole(self, ended: Ended, collected: _Collected) -> Iterator[WireTransaction]:
-        made = ended.transaction
-        self.reached = made.end_lsn
+        whole = ended.transaction
+        self.reached = whole.end_lsn
         if collected.count:
-            yield WireTransaction(made.xid, made.finish_lsn, made.end_lsn, made.committed_at, collected.messages())
+            yield WireTransaction(whole.xid, whole.finish_lsn, whole.end_lsn, whole.committed_at, collected.messages())
 
     def _add(self, collected: _Collected, located: Located, event: ChangeEvent) -> None:
         try:
@@ -171,10 +171,10 @@ class _Spilled:
         self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._relations: dict[SentRelation, int] = {}
 
-    def add(self, found: list[_Any]) -> None:
-        self.size += len(found)
+    def add(self, packed: list[_Any]) -> None:
+        self.size += len(packed)
         self._file.seek(0, 2)
-        pickle.dump([self._packed(message) for message in found], self._file, pickle.HIGHEST_PROTOCOL)
+        pickle.dump([self._packed(message) for message in packed], self._file, pickle.HIGHEST_PROTOCOL)
 
     def _packed(self, message: _Any) -> Any:
         if isinstance(message, TruncateMessage):
@@ -240,43 +240,43 @@ class BatchReading:
         """Whole transactions that finish before `end`; None: there are fewer than about `least` changes. Declined,
         PgError or NotSendable: they must be sent message by message."""
         folder = MessageFolder(self._data_path)
-        made = DecidedMessages(
+        decided = DecidedMessages(
             lambda *name: TableColumns(declared, declared.table(*name), session), self._rejects, folder.path
         )
         try:
-            found = self._read(made, end, least)
-            batch = None if found is None else _batch_of(found, made, declared, folder)
+            transactions = self._read(decided, end, least)
+            batch = None if transactions is None else _batch_of(transactions, decided, declared, folder)
             if batch is None:
-                made.abandon()
+                decided.abandon()
                 folder.close()
             return batch
         except BaseException:
-            made.abandon()
+            decided.abandon()
             folder.close()
             raise
 
-    def _read(self, made: DecidedMessages, end: int, least: int) -> list[BatchTransaction] | None:
+    def _read(self, decided: DecidedMessages, end: int, least: int) -> list[BatchTransaction] | None:
         ended: list[Ended] = []
         begun = 0  # records of the batch
         left, self._left = self._left, []
         last: NumberedBlock | None = None
         for block in left:
-            made.take(block)
+            decided.take(block)
             begun += block.count
             last = block
         for item in self._items:
             if isinstance(item, EndOfFile):
-                found = self._boundaries.end_of_file(is_cut=item.is_cut)
-                ended += [] if found is None else [found]
+                ending = self._boundaries.end_of_file(is_cut=item.is_cut)
+                ended += [] if ending is None else [ending]
                 if item.is_last:
                     reached = ended[-1].transaction.end_lsn if ended else self.position
-                    self.end = end_of_stream(item, self._boundaries, found, reached, self._cursor.is_closed)
+                    self.end = end_of_stream(item, self._boundaries, ending, reached, self._cursor.is_closed)
                 continue
             block = last = NumberedBlock(item, self._seq + 1)
             self._seq += block.count
             self._boundaries.file_time = item.file.file.modified // 1000
-            ended += [found for step in block.steps() if (found := step.followed_by(self._boundaries)) is not None]
-            made.take(block)
+            ended += [ending for step in block.steps() if (ending := step.followed_by(self._boundaries)) is not None]
+            decided.take(block)
             begun += block.count
             if ended and (begun >= MOST or ended[-1].transaction.finish_lsn >= end):
                 open_from = self._boundaries.begun
@@ -285,8 +285,8 @@ class BatchReading:
         return None if begun < least else self._whole(ended, end, last)
 
     def _whole(self, ended: list[Ended], end: int, last: NumberedBlock | None) -> list[BatchTransaction] | None:
-        found = [each.transaction for each in ended if each.transaction.finish_lsn < end]
-        if len(found) < len(ended):
+        transactions = [transaction.transaction for transaction in ended if transaction.transaction.finish_lsn < end]
+        if len(transactions) < len(ended):
             self.end = None  # this reading is over: what follows is read again
             self.is_over = True
         elif last is not None:
@@ -295,28 +295,28 @@ class BatchReading:
                 self._left = [last.behind(open_from[1])]
             elif open_from is not None:
                 self.is_over = True  # it begins in an earlier block: only at the end of all files
-        if not found:
+        if not transactions:
             return None
-        self.position = found[-1].end_lsn if self.end is None else max(self.end, found[-1].end_lsn)
-        return found
+        self.position = transactions[-1].end_lsn if self.end is None else max(self.end, transactions[-1].end_lsn)
+        return transactions
 
 
 def _batch_of(
-    found: list[BatchTransaction], made: DecidedMessages, declared: Declarations, folder: MessageFolder
+    transactions: list[BatchTransaction], decided: DecidedMessages, declared: Declarations, folder: MessageFolder
 ) -> WireBatch:
     """The messages of these transactions; those behind them are left out."""
-    truncates = truncates_of(made, declared)
-    sends = made.mask(np.array([each.last_seq for each in found], np.int64), [seq for seq, _ in truncates])
-    kept = [each for each, has in zip(found, sends, strict=True) if has]
-    files = [MessageFiles(relation, own) for relation, own in made.close()]
+    truncates = truncates_of(decided, declared)
+    sends = decided.mask(np.array([t.last_seq for t in transactions], np.int64), [seq for seq, _ in truncates])
+    kept = [transaction for transaction, has in zip(transactions, sends, strict=True) if has]
+    files = [MessageFiles(relation, own) for relation, own in decided.close()]
     batch = WireBatch(Transactions.of(*columns_of(kept).T), tuple(files), tuple(truncates), folder.close)
-    return batch.until(found[-1].last_seq + 1) if kept else WireBatch((), (), (), folder.close)
+    return batch.until(transactions[-1].last_seq + 1) if kept else WireBatch((), (), (), folder.close)
 
 
-def truncates_of(made: DecidedMessages, declared: Declarations) -> list[tuple[int, TruncateMessage]]:
-    found = []
-    for seq, event in made.truncations:
+def truncates_of(decided: DecidedMessages, declared: Declarations) -> list[tuple[int, TruncateMessage]]:
+    truncates = []
+    for seq, event in decided.truncations:
         for message in declared.messages(event):
             assert isinstance(message, TruncateMessage)
-            found.append((seq, message))
-    return found
+            truncates.append((seq, message))
+    return truncates

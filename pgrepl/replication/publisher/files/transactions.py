@@ -138,10 +138,10 @@ class Boundaries:
         if taken is None:
             return None
         moved = (self.file_time if taken.at is None else taken.at) - EPOCH
-        made = BatchTransaction(
+        transaction = BatchTransaction(
             _number(taken.xid), taken.last, taken.last + 1, moved, None, taken.first_seq, taken.last_seq
         )
-        return Ended(made, is_file=taken.xid is None and not taken.is_marked)
+        return Ended(transaction, is_file=taken.xid is None and not taken.is_marked)
 
 
 class _Open:
@@ -219,30 +219,28 @@ def _runs(block: EventBlock, number: Numbers, first: int) -> Numbers:
         return np.array([first], np.int64)
     codes = block.xid.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
     differs = (codes[1:] != codes[:-1]) & (number[1:] != number[:-1])
-    found = np.flatnonzero(differs) + 1
-    return np.concatenate([np.array([first], np.int64), found[found > first]])
+    begins = np.flatnonzero(differs) + 1
+    return np.concatenate([np.array([first], np.int64), begins[begins > first]])
 
 
 def gathered(items: Iterable[Located | EndOfFile]) -> Iterator[Located | EndOfFile]:
     """Records that come one by one, as blocks; marks and truncations stay what they are."""
     held: list[Located] = []
-    for found in items:
-        located: Located | EndOfFile | None = found
-        item = located.item if isinstance(located, Located) else None
+    for item in items:
         if (
-            isinstance(located, Located)
-            and isinstance(item, ChangeEvent)
-            and item.kind not in (BEGIN, COMMIT, TRUNCATE)
+            isinstance(item, Located)
+            and isinstance(item.item, ChangeEvent)
+            and item.item.kind not in (BEGIN, COMMIT, TRUNCATE)
         ):
-            held.append(located)
-            if len(held) < _GATHERED:
-                continue
-            located = None
-        if held:
-            yield _block(held)
-            held = []
-        if located is not None:
-            yield located
+            held.append(item)
+            if len(held) == _GATHERED:
+                yield _block(held)
+                held = []
+        else:
+            if held:
+                yield _block(held)
+                held = []
+            yield item
 
 
 def _block(held: list[Located]) -> Located:
@@ -293,7 +291,7 @@ def _columns(rows: Sequence[Mapping[str, str | None] | None]) -> tuple[dict[str,
             arrays[name] = pa.array(values, pa.string())
         except UnicodeEncodeError:  # half of a surrogate pair: refused as a NUL is, when the record is looked at alone
             arrays[name] = pa.array(
-                [each if each is None or is_valid_utf8(each) else "\0" for each in values], pa.string()
+                [value if value is None or is_valid_utf8(value) else "\0" for value in values], pa.string()
             )
         unsent[name] = np.array([row is None or name not in row for row in rows], np.bool_)
     return arrays, unsent

@@ -27,24 +27,24 @@ def backlog(session: Session, names: Sequence[str], start: int, end: int, *, loc
         return Backlog(0, 0, None)
     there = [name for name in names if publication_or_none(session, name) is not None]
     oids = _published(session, there)
-    found = wanted(snapshots(session, start - 1, end - 1), local_only=local_only)
-    found = [s for s in found if oids.intersection((*s.tables, *s.truncated))]
-    if not found:
+    sent = wanted(snapshots(session, start - 1, end - 1), local_only=local_only)
+    sent = [s for s in sent if oids.intersection((*s.tables, *s.truncated))]
+    if not sent:
         return Backlog(0, 0, None)
     rows = rows_in_files(session, oids, start, end)
-    if rows <= COUNTED and len(found) <= COUNTED:
+    if rows <= COUNTED and len(sent) <= COUNTED:
         counted = _counted(session, names, start, end, local_only)
         if counted is not None:
             return counted
-    return Backlog(len({s.first for s in found}), max(rows, len(found)), found[0].time, exact=False)
+    return Backlog(len({s.first for s in sent}), max(rows, len(sent)), sent[0].time, exact=False)
 
 
 def _published(session: Session, names: Sequence[str]) -> set[int]:
     """The tables whose rows are published."""
-    found: set[int] = set()
+    oids: set[int] = set()
     for table in published_tables(session, names):
-        found.update(inheritors(session, table.relid) if relation(session, table.relid).kind == "p" else [table.relid])
-    return {oid for oid in found if relation(session, oid).kind == "r"}
+        oids.update(inheritors(session, table.relid) if relation(session, table.relid).kind == "p" else [table.relid])
+    return {oid for oid in oids if relation(session, oid).kind == "r"}
 
 
 def _counted(session: Session, names: Sequence[str], start: int, end: int, local_only: bool) -> Backlog | None:

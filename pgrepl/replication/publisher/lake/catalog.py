@@ -37,11 +37,11 @@ class LakeCatalog(PublisherCatalog):
     def published_tables(self, names: Sequence[str]) -> list[RemoteTable]:
         with self._connection.asked() as session:
             there = [row.pubname for row in known_publications(session) if row.pubname in names]
-            found: dict[RemoteTable, None] = {}
+            remote_tables: dict[RemoteTable, None] = {}
             for table in published_tables(session, there):
                 published = relation(session, table.relid)
-                found[RemoteTable(published.schema, published.name, table.attrs)] = None
-            return list(found)
+                remote_tables[RemoteTable(published.schema, published.name, table.attrs)] = None
+            return list(remote_tables)
 
     @property
     def has_sequences(self) -> bool:
@@ -51,13 +51,13 @@ class LakeCatalog(PublisherCatalog):
         with self._connection.asked() as session:
             if not any(row.puballsequences for row in known_publications(session) if row.pubname in names):
                 return []
-            found = [relation(session, oid) for oid in permanent_sequences(session)]
-            return sorted((sequence.schema, sequence.name) for sequence in found)
+            sequences = [relation(session, oid) for oid in permanent_sequences(session)]
+            return sorted((sequence.schema, sequence.name) for sequence in sequences)
 
     def sequences(self, names: Sequence[tuple[str, str]]) -> list[RemoteSequence]:
         with self._connection.asked() as session:
-            found = [_sequence(session, schema, name) for schema, name in names]
-            return [sequence for sequence in found if sequence is not None]
+            sequences = [_sequence(session, schema, name) for schema, name in names]
+            return [sequence for sequence in sequences if sequence is not None]
 
     def sequences_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         with self._connection.asked() as session:
@@ -113,22 +113,22 @@ class LakeCatalog(PublisherCatalog):
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         with self._connection.asked() as session:
             written = _subscribed_relations(session)
-            found = []
+            publications = []
             for publication in sorted(row.pubname for row in known_publications(session) if row.pubname in names):
                 for table in published_tables(session, [publication]):
                     published = relation(session, table.relid)
                     if table.relid in written and (published.schema, published.name) not in known:
-                        found.append(publication)
+                        publications.append(publication)
                         break
-            return found
+            return publications
 
 
 def _sequence(session: Session, schema: str, name: str) -> RemoteSequence | None:
-    found = find_relation(session, RangeVar(name, schema), missing_ok=True)
-    row = None if found is None or found.kind != "S" else sequence_row(session, found.oid)
-    if found is None or row is None:
+    sequence = find_relation(session, RangeVar(name, schema), missing_ok=True)
+    row = None if sequence is None or sequence.kind != "S" else sequence_row(session, sequence.oid)
+    if sequence is None or row is None:
         return None
-    readable = has_table_privilege(session, found, "SELECT")
+    readable = has_table_privilege(session, sequence, "SELECT")
     return RemoteSequence(
         schema,
         name,
@@ -140,13 +140,13 @@ def _sequence(session: Session, schema: str, name: str) -> RemoteSequence | None
 
 def _subscribed_relations(session: Session) -> set[int]:
     """The tables and sequences of this database's subscriptions, with their partitions and ancestors."""
-    found: set[int] = set()
+    oids: set[int] = set()
     for subscription in rows(session, tables.pg_subscription, subdbid=session.database_oid):
         for row in rows(session, tables.pg_subscription_rel, srsubid=subscription.oid):
-            found.add(row.srrelid)
+            oids.add(row.srrelid)
             target = relation_or_none(session, row.srrelid)
             if target is not None and target.is_partition:
-                found.update(partition_ancestors(session, row.srrelid))
+                oids.update(partition_ancestors(session, row.srrelid))
             if target is not None and target.kind == "p":
-                found.update(inheritors(session, row.srrelid))
-    return found
+                oids.update(inheritors(session, row.srrelid))
+    return oids

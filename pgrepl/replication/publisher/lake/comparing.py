@@ -85,4 +85,4 @@ class LakeTableAtLsn(TableAtLsn):
         style = wire_style(self._session)
         write = [writer(column.type) for column in self.sent.columns]
         for row in copied_rows(self._session, self._plan, self._snapshot):
-            yield tuple([None if v is None else each(v, style) for each, v in zip(write, row, strict=True)])
+            yield tuple([None if v is None else to_text(v, style) for to_text, v in zip(write, row, strict=True)])

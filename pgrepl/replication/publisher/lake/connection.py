@@ -115,8 +115,8 @@ class LakeSlots(Slots):
     def create(self, name: str, *, two_phase: bool, failover: bool) -> int:
         with self._changing() as session:
             slots.check_decoding_requirements(session)
-            made = slots.create_slot(session, name, two_phase=two_phase, failover=failover)
-            return made.confirmed_flush_lsn or 0
+            slot = slots.create_slot(session, name, two_phase=two_phase, failover=failover)
+            return slot.confirmed_flush_lsn or 0
 
     def alter(self, name: str, *, failover: bool | None, two_phase: bool | None) -> None:
         with self._changing() as session:

@@ -24,10 +24,10 @@ class LakeCopies(TableCopies):
 
         connection = self._connection
         with copyable(), ExitStack() as stack:
-            found = published_copy(stack.enter_context(connection.asked()), schema, name, publications)
+            copied = published_copy(stack.enter_context(connection.asked()), schema, name, publications)
             connection.flush()
             connection.copying = transaction = stack.pop_all()
-        return replace(found, rows=self._taken(found.rows, transaction))
+        return replace(copied, rows=self._taken(copied.rows, transaction))
 
     def _taken(self, rows: Iterator[Row], transaction: ExitStack) -> Iterator[Row]:
         with transaction:

@@ -71,22 +71,22 @@ def copy_plan(session: Session, schema: str, name: str, publications: Sequence[s
 
 def published_plan(session: Session, schema: str, name: str, publications: Sequence[str]) -> CopyPlan:
     """The plan of a copy, whether the role may read the table or not."""
-    found = find_relation(session, RangeVar(name, schema), missing_ok=True)
-    if found is None:
+    named = find_relation(session, RangeVar(name, schema), missing_ok=True)
+    if named is None:
         raise Uncopyable(PgError("42P01", f'table "{schema}.{name}" not found on publisher'))
     published: list[PublishedTable] = []
     for publication in publications:
         if publication_or_none(session, publication) is not None:
-            table = published_table(session, publication, found)
+            table = published_table(session, publication, named)
             published += [] if table is None else [table]
     lists = {frozenset(table.attrs) for table in published}
     if len(lists) > 1:
         text = f'cannot use different column lists for table "{schema}.{name}" in different publications'
         raise Uncopyable(PgError("0A000", text))
-    attrs = next(iter(lists)) if lists else frozenset(c.num for c in whole_columns(found, "n"))
+    attrs = next(iter(lists)) if lists else frozenset(c.num for c in whole_columns(named, "n"))
     quals = [table.qual for table in published]
     filters = () if None in quals else tuple([from_json(qual, session) for qual in quals])
-    return CopyPlan(found, tuple([c.num for c in found.columns if c.num in attrs]), filters)
+    return CopyPlan(named, tuple([c.num for c in named.columns if c.num in attrs]), filters)
 
 
 def _check_readable(session: Session, plan: CopyPlan) -> None:
@@ -143,8 +143,8 @@ class LakeRows:
 
     def _leaves(self) -> list[Relation]:
         table = self._plan.table
-        found = leaf_partitions(self._session, table.oid) if table.kind == "p" else [table]
-        return [leaf for leaf in found if leaf.kind == "r"]
+        leaves = leaf_partitions(self._session, table.oid) if table.kind == "p" else [table]
+        return [leaf for leaf in leaves if leaf.kind == "r"]
 
     def _of_leaf(self, leaf: Relation) -> DataFrame:
         from pgrepl.expr.exchange import Statement, to_sql

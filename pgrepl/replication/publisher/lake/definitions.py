@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.namespace import QUALIFIED, schema_name
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation, relation_or_none
-from pgrepl.catalog.facts.relation_parts import indexes, key_names, primary_key
+from pgrepl.catalog.facts.relation_parts import indexes, key_names, not_nulls, primary_key
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one, rows
 from pgrepl.expr.catalog_trees import default_text
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def redefined(session: Session, start: int, end: int) -> list[tuple[int, int, bool]]:
     """The snapshots from `start` on and before `end` that changed definitions, each with the OID of a table or an
     enum: (snapshot, OID, is it an enum?). Tables are of all databases."""
-    found = session.link.execute(sql.REDEFINED_BETWEEN, (start, end) * sql.REDEFINED_BETWEEN.count(">="))
-    return sorted({(int(snapshot), int(oid), bool(is_enum)) for snapshot, oid, is_enum in found if oid})
+    redefinitions = session.link.execute(sql.REDEFINED_BETWEEN, (start, end) * sql.REDEFINED_BETWEEN.count(">="))
+    return sorted({(int(snapshot), int(oid), bool(is_enum)) for snapshot, oid, is_enum in redefinitions if oid})
 
 
 def message(session: Session, names: Sequence[str], snapshot: int, oid: int, *, is_enum: bool) -> LogicalMessage | None:
@@ -66,7 +66,8 @@ def told_table(past: Session, oid: int, names: Sequence[str]) -> ToldTable | Non
     key = primary_key(past, table)
     chosen = next((row for row in indexes(past, oid) if row.indisreplident), None)
     with past.settings.during(QUALIFIED):
-        columns = [_column(past, table, each) for each in table.columns]
+        named = {number: row.conname for number, row in not_nulls(past, oid).items()}
+        columns = [_column(past, table, column, named.get(column.num)) for column in table.columns]
     return ToldTable(
         oid,
         table.schema,
@@ -83,7 +84,7 @@ def _index(past: Session, table: Relation, index: tables.pg_index | None) -> tup
     return key_names(table, index), None if index is None else relation(past, index.indexrelid).name
 
 
-def _column(past: Session, table: Relation, column: Attribute) -> ToldColumn:
+def _column(past: Session, table: Relation, column: Attribute, not_null: str | None) -> ToldColumn:
     default = default_text(past, table.oid, column.num) if column.has_default else None
     missing = None if column.missing is None else str(column.missing)
     return ToldColumn(
@@ -96,4 +97,5 @@ def _column(past: Session, table: Relation, column: Attribute) -> ToldColumn:
         column.generated,
         default,
         missing,
+        not_null,
     )

@@ -218,10 +218,10 @@ class LakeChangeStream(ChangeStream):
             row = slots.slot_or_none(session, slot)
             two_phase = row is not None and bool(row.two_phase)
             names, local_only = wanted.publications, wanted.local_only
-            found = lake_batch(session, names, start, end, local_only=local_only, two_phase=two_phase)
-            if found is not None:
-                count_sent(session, slot, len(found[0].transactions), MESSAGE_BYTES * found[0].count)
-            return found
+            batch = lake_batch(session, names, start, end, local_only=local_only, two_phase=two_phase)
+            if batch is not None:
+                count_sent(session, slot, len(batch[0].transactions), MESSAGE_BYTES * batch[0].count)
+            return batch
 
     def backlog(self, wanted: StreamRequest) -> Backlog:
         from pgrepl.replication.publisher.lake.backlog import backlog
@@ -339,7 +339,7 @@ def _identity(session: Session) -> tuple[int, int] | None:
     """The identity of another instance's catalog file; None: it is on a server."""
     path = session.catalog.path
     try:
-        found = None if path is None else path.stat()
+        status = None if path is None else path.stat()
     except OSError:
         return -1, -1
-    return None if found is None else (found.st_dev, found.st_ino)
+    return None if status is None else (status.st_dev, status.st_ino)

@@ -24,7 +24,7 @@ from pgrepl.catalog.store.system import (
 )
 from pgrepl.catalog.store.tables import pg_constraint, pg_index, pg_type
 from pgrepl.expr.analyse import lookup
-from pgrepl.expr.catalog_trees import column_default
+from pgrepl.expr.catalog_trees import column_default, default_text
 from pgrepl.expr.evaluate.evaluate import evaluate
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.print.definitions import (
@@ -77,8 +77,8 @@ def _made(session: Session, row: pg_type) -> RemoteType:
     schema = schema_name(session, row.typnamespace)
     if row.typtype == "e":
         return RemoteType(schema, row.typname, (create_type(session, row),))
-    made, left = (_composite if row.typtype == "c" else _domain)(session, row)
-    return RemoteType(schema, row.typname, tuple(made), tuple(left))
+    commands, left = (_composite if row.typtype == "c" else _domain)(session, row)
+    return RemoteType(schema, row.typname, tuple(commands), tuple(left))
 
 
 def _composite(session: Session, row: pg_type) -> tuple[list[str], list[str]]:
@@ -125,12 +125,12 @@ def type_name(session: Session, typoid: int, typmod: int) -> str:
 
 def attributes(session: Session, relid: int) -> tuple[RemoteAttribute, ...]:
     """All columns of a table, dropped ones included; empty: there is no such table."""
-    found = relation_or_none(session, relid)
+    table = relation_or_none(session, relid)
     with session.settings.during(QUALIFIED):
-        return () if found is None else tuple([_attribute(session, each) for each in found.attributes])
+        return () if table is None else tuple([_attribute(session, relid, attribute) for attribute in table.attributes])
 
 
-def _attribute(session: Session, column: Attribute) -> RemoteAttribute:
+def _attribute(session: Session, relid: int, column: Attribute) -> RemoteAttribute:
     here, _, types = ("", None, ()) if column.dropped else _taken(session, column)
     return RemoteAttribute(
         column.num,
@@ -141,7 +141,7 @@ def _attribute(session: Session, column: Attribute) -> RemoteAttribute:
         column.dropped,
         column.missing,
         types,
-        bool(column.generated),
+        (default_text(session, relid, column.num) or "") if column.generated else "",
     )
 
 
@@ -174,11 +174,11 @@ def older_value(session: Session, relid: int, attnum: int, lsn: int) -> str | No
 
 
 def _first_default(session: Session, relid: int, attnum: int) -> str | None:
-    found = relation_or_none(session, relid)
-    column = None if found is None else found.attribute_by_number(attnum)
-    if found is None or column is None:
+    table = relation_or_none(session, relid)
+    column = None if table is None else table.attribute_by_number(attnum)
+    if table is None or column is None:
         return None
-    expr = column_default(session, found, column)
+    expr = column_default(session, table, column)
     if expr is None or is_volatile(expr):
         return None
     try:
@@ -193,18 +193,18 @@ def definitions(session: Session, schema: str, name: str, publications: Sequence
     not published."""
     there = [row.pubname for row in known_publications(session) if row.pubname in publications]
     listed = {table.relid for table in published_tables(session, there)}
-    found = find_relation(session, RangeVar(name, schema), missing_ok=True)
-    if found is None or found.oid not in listed:
+    published = find_relation(session, RangeVar(name, schema), missing_ok=True)
+    if published is None or published.oid not in listed:
         return []
     with session.settings.during(QUALIFIED):
-        return list(_tree(session, found, listed, there))
+        return list(_tree(session, published, listed, there))
 
 
 def _tree(session: Session, table: Relation, listed: set[int], names: Sequence[str]) -> Iterator[RemoteDefinition]:
     """A table by itself; or a partitioned one with all of its partitions, also if its leaves are published instead."""
     root = partition_root(session, table)
     members = [relation(session, oid) for oid in inheritors(session, root.oid)] if root.kind == "p" else []
-    leaves = {each.oid for each in members if each.kind != "p"}
+    leaves = {member.oid for member in members if member.kind != "p"}
     if not members or not (root.oid == table.oid or leaves <= listed):
         yield _definition(session, table, None, names)
         return
@@ -215,8 +215,8 @@ def _tree(session: Session, table: Relation, listed: set[int], names: Sequence[s
 
 def _definition(session: Session, table: Relation, parent: Relation | None, names: Sequence[str]) -> RemoteDefinition:
     taken = published_plan(session, table.schema, table.name, names).columns
-    columns = tuple([_column(session, each) for each in table.columns if each.num in taken])
-    known = {each.name for each in columns}
+    columns = tuple([_column(session, column) for column in table.columns if column.num in taken])
+    known = {column.name for column in columns}
     primary = primary_key(session, table)
     key = tuple(key_names(table, primary))
     chosen = next((row for row in indexes(session, table.oid) if row.indisreplident), None)
@@ -239,8 +239,8 @@ def _definition(session: Session, table: Relation, parent: Relation | None, name
 
 def _is_temporal(session: Session, index: pg_index | None) -> bool:
     """Is it that of a key WITHOUT OVERLAPS?"""
-    found = [] if index is None else store.rows(session, pg_constraint, conindid=index.indexrelid)
-    return any(row.conperiod and row.contype != "f" for row in found)
+    constraints = [] if index is None else store.rows(session, pg_constraint, conindid=index.indexrelid)
+    return any(row.conperiod and row.contype != "f" for row in constraints)
 
 
 def _column(session: Session, column: Attribute) -> RemoteColumn:

@@ -102,8 +102,8 @@ class MessageStream:
             self._redefined = redefined(self._session, portion[0].first, portion[-1].last.id + 1)
         large = self._large(portion)
         self._seen = None  # a portion may be read in another transaction
-        small = [snapshot for each in portion if each.first not in large for snapshot in self._wanted(each)]
-        known = [snapshot for each in portion for snapshot in each.snapshots]
+        small = [snapshot for t in portion if t.first not in large for snapshot in self._wanted(t)]
+        known = [snapshot for transaction in portion for snapshot in transaction.snapshots]
         changed = read_changes(self._session, small, self._is_sent, known)
         for transaction in portion:
             if not is_plain(transaction, self._two_phase_at):
@@ -160,12 +160,12 @@ class MessageStream:
         said = transaction.two_phase
         assert said is not None
         messages: list[Message | TruncateMessage] = []
-        with prepared_changes(self._session, said, at_prepare=transaction.last.id == said.xid) as (there, found):
+        with prepared_changes(self._session, said, at_prepare=transaction.last.id == said.xid) as (there, snapshots):
             stream = self
             if there is not self._session:
                 stream = MessageStream(there, self._names, local_only=self._local_only)
-            changed = read_changes(there, found, stream._is_sent)
-            for snapshot in found:
+            changed = read_changes(there, snapshots, stream._is_sent)
+            for snapshot in snapshots:
                 messages += stream._explained(snapshot, changed)
         return tuple(messages)
 
@@ -202,8 +202,8 @@ class MessageStream:
             return {}
         if changed_rows(self._session, portion[0].first, portion[-1].last.id + 1) <= messages.PORTION:
             return {}
-        sizes = {each.first: changed_rows(self._session, each.first, each.last.id + 1) for each in portion}
-        last = {each.first: each.last.id for each in portion}
+        sizes = {t.first: changed_rows(self._session, t.first, t.last.id + 1) for t in portion}
+        last = {t.first: t.last.id for t in portion}
         telling = {n for n in sizes for at, _, _ in self._redefined if n <= at <= last[n]}
         return {first: size for first, size in sizes.items() if size > messages.PORTION and first not in telling}
 
@@ -250,10 +250,10 @@ class MessageStream:
             self._sendable.add(key)
 
     def _table(self, stretch: int, oid: int) -> TableMessages | None:
-        found = self._known_table(stretch, oid)
-        if isinstance(found, PgError):
-            raise found
-        return found
+        table = self._known_table(stretch, oid)
+        if isinstance(table, PgError):
+            raise table
+        return table
 
     def _known_table(self, stretch: int, oid: int) -> TableMessages | PgError | None:
         """A table's messages, or the error to raise when a change of it is to be sent: the changes before it get

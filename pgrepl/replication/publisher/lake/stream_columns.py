@@ -62,8 +62,8 @@ def lake_batch(
 ) -> tuple[WireBatch, int] | None:
     """The batch of the transactions from `start` on, and the LSN before which it ends; None: they are sent message by
     message. `two_phase`: so are prepared transactions."""
-    found = lake_batches(session, names, start, end, local_only=local_only, two_phase=two_phase)
-    batch, behind = next(found, (None, start))
+    batches = lake_batches(session, names, start, end, local_only=local_only, two_phase=two_phase)
+    batch, behind = next(batches, (None, start))
     return None if batch is None else (batch, behind)
 
 
@@ -104,14 +104,14 @@ def _batch(
     session: Session, names: Sequence[str], portion: _Portion, start: int, *, local_only: bool
 ) -> WireBatch | None:
     base = portion.transactions[0].first
-    snapshots = [each for one in portion.transactions for each in one.snapshots if _has_rows(each)]
+    snapshots = [snapshot for one in portion.transactions for snapshot in one.snapshots if _has_rows(snapshot)]
     here = wanted(snapshots, local_only=local_only)
     plans = Plans(session, names, start if portion.stretch is None else portion.stretch)
-    transactions = [numbered(each, base) for each in portion.transactions]
+    transactions = [numbered(transaction, base) for transaction in portion.transactions]
     with ExitStack() as stack:
-        found = _Found(session, transactions, stack)
+        changes = _Found(session, transactions, stack)
         try:
-            if not found.read(plans, here, base):
+            if not changes.read(plans, here, base):
                 return None
             truncates = list(truncate_messages(plans, here, base))
         except PgError as error:
@@ -119,10 +119,10 @@ def _batch(
                 return None  # messages before the error must be sent: message by message
             raise
         for seq, _ in truncates:
-            found.note([seq])
+            changes.note([seq])
         forget = stack.pop_all().close
-    sent = [each for each, sends in zip(transactions, found.sends, strict=True) if sends]
-    return WireBatch(tuple(sent), tuple(found.messages), tuple(truncates), forget)
+    sent = [transaction for transaction, sends in zip(transactions, changes.sends, strict=True) if sends]
+    return WireBatch(tuple(sent), tuple(changes.messages), tuple(truncates), forget)
 
 
 @frozen
@@ -144,7 +144,7 @@ def _portion(
     behind = at
     while behind < len(transactions) and size <= most:
         transaction = transactions[behind]
-        stretches = {each.stretch for each in transaction.snapshots if _has_rows(each)}
+        stretches = {snapshot.stretch for snapshot in transaction.snapshots if _has_rows(snapshot)}
         if stretch is not None:
             stretches.add(stretch)
         if len(stretches) > 1:
@@ -189,7 +189,7 @@ class _Found:
         self._session = session
         self._folder = MessageFolder(session.catalog.data_path)
         stack.callback(self._folder.close)
-        self._last_seqs = np.array([each.last_seq for each in transactions], np.int64)
+        self._last_seqs = np.array([transaction.last_seq for transaction in transactions], np.int64)
         self.sends = np.zeros(len(transactions), np.bool_)
 
     def note(self, seq: Numbers | Sequence[int]) -> None:
@@ -202,7 +202,7 @@ class _Found:
         for together in self._sources(plans, snapshots, base):
             if any(source.relation != together[0].relation for source in together):
                 return False  # rows that partitions keep in other ways
-            found = []
+            joinable = []
             for source in together:
                 messages = self._of_table(source, alone=len(together) == 1)
                 if messages is None:
@@ -210,18 +210,18 @@ class _Found:
                 for operation in sorted(source.made & source.plan.operations):
                     check_sendable(plans.past, source.plan, operation)
                 if messages.count:
-                    found.append(messages)
-            self.messages += _joined(found)
+                    joinable.append(messages)
+            self.messages += _joined(joinable)
         return True
 
     def _sources(self, plans: Plans, snapshots: Sequence[Snapshot], base: int) -> Iterator[list[TableChanges]]:
         """The changed tables; those that are sent as the same table are together."""
-        found: dict[int, list[SendPlan]] = {}
+        by_table: dict[int, list[SendPlan]] = {}
         for table in sorted({table for s in snapshots for table in changed_tables(s)}):
             plan = plans.of(table)
             if plan is not None:
-                found.setdefault(plan.sent_as.oid, []).append(plan)
-        for together in found.values():
+                by_table.setdefault(plan.sent_as.oid, []).append(plan)
+        for together in by_table.values():
             yield table_changes(self._session, together, snapshots, base)
 
     def _of_table(self, source: TableChanges, *, alone: bool) -> RelationMessages | None:
@@ -247,41 +247,41 @@ class _Found:
         tasks = [RangeToRead(source, ids, f"{path}.{n}", self._last_seqs) for n, ids in enumerate(ranges)]
         if on_spark or source.is_columnar:
             with spark.described(f"changes of {relation.qualified_name}: read"):
-                found = run_parts_apart(self._session, tasks, read_range, on_spark=on_spark, check=lambda: None)
+                parts = run_parts_apart(self._session, tasks, read_range, on_spark=on_spark, check=lambda: None)
         else:
-            found = [read_range(task, NoWatch()) for task in tasks]
-        for each in found:
-            if not each.is_sure:
+            parts = [read_range(task, NoWatch()) for task in tasks]
+        for part in parts:
+            if not part.is_sure:
                 return None
-            source.made |= each.made
-            self.sends[each.sends] = True
-        return MessageFiles(relation, tuple([file for each in found for file in each.files]))
+            source.made |= part.made
+            self.sends[part.sends] = True
+        return MessageFiles(relation, tuple([file for part in parts for file in part.files]))
 
 
 def table_changes(
     session: Session, plans: Sequence[SendPlan], snapshots: Sequence[Snapshot], base: int
 ) -> list[TableChanges]:
     """The changes of tables that are sent as the same table, in one order."""
-    found = []
+    tables = []
     for plan in plans:
         table = plan.table.oid
         chosen = [s.id for s in snapshots if table in changed_tables(s)]
         orders = {s.id: _ranks(s, table) for s in snapshots if s.order}
-        found.append(TableChanges(session, plan, chosen, base, snapshots[-1].id, orders))
-    if len(found) > 1:
-        _follow_one_another(found, snapshots)
-    return found
+        tables.append(TableChanges(session, plan, chosen, base, snapshots[-1].id, orders))
+    if len(tables) > 1:
+        _follow_one_another(tables, snapshots)
+    return tables
 
 
 def _ranks(snapshot: Snapshot, table: int) -> dict[int, int]:
     """The places of a table's rows in the snapshot's order of changes."""
-    found: dict[int, int] = {}
+    ranks: dict[int, int] = {}
     place = 0
     for oid, *row_ids in snapshot.order:
         if oid == table:
-            found.update(zip(row_ids, count(place)))
+            ranks.update(zip(row_ids, count(place)))
         place += len(row_ids)
-    return found
+    return ranks
 
 
 def _follow_one_another(sources: Sequence[TableChanges], snapshots: Sequence[Snapshot]) -> None:
@@ -301,10 +301,10 @@ def _follow_one_another(sources: Sequence[TableChanges], snapshots: Sequence[Sna
         source.is_sure &= 2 * of_all < 1 << (RANK_BITS - 1)
 
 
-def _joined(found: Sequence[RelationMessages]) -> Iterator[RelationMessages]:
+def _joined(parts: Sequence[RelationMessages]) -> Iterator[RelationMessages]:
     """Messages in files of equal relations as those of one relation."""
     files: dict[SentRelation, list[MessageFile]] = {}
-    for messages in found:
+    for messages in parts:
         if isinstance(messages, MessageFiles):
             files.setdefault(messages.relation, []).extend(messages.files)
         else:
@@ -365,9 +365,9 @@ class SentRange:
 
 def stretches(session: Session, publications: Sequence[str], table: int, start: int, end: int) -> Iterator[SentStretch]:
     """The transactions that finish at `start` or later and before `end`; `table` is the one that is sent."""
-    found, _ = read(session, start, end)
+    transactions, _ = read(session, start, end)
     group: list[LakeTransaction] = []
-    for transaction in found:
+    for transaction in transactions:
         if group and any(s.stretch != group[0].snapshots[0].stretch for s in transaction.snapshots):
             yield _stretch(session, publications, table, group)
             group = []
@@ -381,28 +381,28 @@ def _stretch(
 ) -> SentStretch:
     base = group[0].first
     plans = Plans(session, publications, group[0].snapshots[0].stretch)
-    transactions = [numbered(each, base) for each in group]
-    snapshots = [snapshot for each in group for snapshot in each.snapshots]
-    made = SentStretch(transactions, base, [], [])
-    if len({s.stretch for s in snapshots}) > 1 or any(each.two_phase is not None for each in group):
-        made.ranges = None
-        return made
+    transactions = [numbered(transaction, base) for transaction in group]
+    snapshots = [snapshot for transaction in group for snapshot in transaction.snapshots]
+    stretch = SentStretch(transactions, base, [], [])
+    if len({s.stretch for s in snapshots}) > 1 or any(transaction.two_phase is not None for transaction in group):
+        stretch.ranges = None
+        return stretch
     changed = sorted({oid for s in snapshots for oid in changed_tables(s)})
     sent = [plan for oid in changed if (plan := plans.of(oid)) is not None and plan.sent_as.oid == table]
     for seq, message in truncate_messages(plans, snapshots, base):
         if any(relation.relid == table for relation in message.relations):
-            made.truncates.append((seq, next(t for t in transactions if t.first_seq <= seq <= t.last_seq)))
+            stretch.truncates.append((seq, next(t for t in transactions if t.first_seq <= seq <= t.last_seq)))
     sources = table_changes(session, sent, snapshots, base) if sent else []
-    made.ranges = []
+    stretch.ranges = []
     for source in sources:
         if not source.is_sure or not source.is_portable or source.relation != sources[0].relation:
-            made.ranges = None
-            return made
+            stretch.ranges = None
+            return stretch
         refused = {}
         for operation in sorted(source.plan.operations & {"update", "delete"}):
             try:
                 check_sendable(plans.past, source.plan, operation)
             except PgError as error:
                 refused[operation] = error
-        made.ranges += [SentRange(source, ids, refused) for ids in source.ranges()]
-    return made
+        stretch.ranges += [SentRange(source, ids, refused) for ids in source.ranges()]
+    return stretch

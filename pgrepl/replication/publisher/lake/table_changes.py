@@ -100,10 +100,10 @@ class TableChanges:
     def ranges(self) -> list[RowIds]:
         """Ranges of row ids, each with as many changes as memory may hold."""
         assert self.session is not None, "a kernel is told its range"
-        found = self.rows.ranges(changes_held(self.session, most_held(self.session, self.rows.width)))
-        if len(found) > 1:
+        ranges = self.rows.ranges(changes_held(self.session, most_held(self.session, self.rows.width)))
+        if len(ranges) > 1:
             self.count = self.rows.estimate
-        return found
+        return ranges
 
 
 class LakeChanges:
@@ -117,23 +117,23 @@ class LakeChanges:
         self._session = source.session
         self._numbers = source.numbers
         self._found = ChangesFrame(source.rows, ids)
-        found = self._found
-        found.arrange_as(source.orders)
-        starts = np.flatnonzero(np.diff(found.snapshot, prepend=-1))
-        counts = np.diff(np.append(starts, found.count))
-        snapshots = found.snapshot[starts]
+        frame = self._found
+        frame.arrange_as(source.orders)
+        starts = np.flatnonzero(np.diff(frame.snapshot, prepend=-1))
+        counts = np.diff(np.append(starts, frame.count))
+        snapshots = frame.snapshot[starts]
         op = self._operations(np.repeat(np.isin(snapshots, source.chosen), counts))
         self._events: Numbers = np.flatnonzero(op)
-        whole = len(self._events) == found.count
+        whole = len(self._events) == frame.count
         self.op: Numbers = op if whole else op[self._events]
         known_old = self._known_old if whole else self._known_old[self._events]
         self.has_old: Numbers = (self.op == DELETE) | ((self.op == UPDATE) & known_old)
-        seq = ((found.snapshot - source.first) << RANK_BITS) + 1
-        seq += found.rank
+        seq = ((frame.snapshot - source.first) << RANK_BITS) + 1
+        seq += frame.rank
         if source.begins:
-            begins = np.array([source.begins.get(each, (0, 0)) for each in snapshots.tolist()], np.int64).reshape(-1, 2)
+            begins = np.array([source.begins.get(at, (0, 0)) for at in snapshots.tolist()], np.int64).reshape(-1, 2)
             deletes, others = np.repeat(begins, counts, axis=0).T
-            seq += np.where(found.has_new, others, deletes)
+            seq += np.where(frame.has_new, others, deletes)
         self.seq: Numbers = seq if whole else seq[self._events]
 
     @property
@@ -156,18 +156,18 @@ class LakeChanges:
     def _operations(self, told: Numbers) -> Numbers:
         """The codes of the operations that are sent, one for each change, or 0; `told`: the changes of wanted
         snapshots."""
-        plan, found = self.plan, self._found
-        inserted, deleted = found.has_new & ~found.has_old & told, found.has_old & ~found.has_new & told
-        updated = found.has_new & found.has_old & told
+        plan, frame = self.plan, self._found
+        inserted, deleted = frame.has_new & ~frame.has_old & told, frame.has_old & ~frame.has_new & told
+        updated = frame.has_new & frame.has_old & told
         self._source.made |= {
             name for name, rows in ((operations.UPDATE, updated), (operations.DELETE, deleted)) if rows.any()
         }
-        op = np.zeros(found.count, np.uint8)
+        op = np.zeros(frame.count, np.uint8)
         for name, rows in ((operations.INSERT, inserted), (operations.UPDATE, updated), (operations.DELETE, deleted)):
             if name in plan.operations:
                 op[rows] = CODES[name]
         if operations.UPDATE not in plan.operations:
-            updated = np.zeros(found.count, np.bool_)
+            updated = np.zeros(frame.count, np.bool_)
         self._known_old = plan.identity.have_image(deleted, updated, self._key_changed)
         op = sent_of(op, self._known_old, True, True)
         if not plan.filters:
@@ -197,35 +197,35 @@ class LakeChanges:
 
     def _passing(self, op: Numbers, *, new: bool) -> Numbers:
         """A mask of the changes whose new, or old, rows pass the row filters of their operations."""
-        found = self._found
+        frame = self._found
         return passing(
             self.plan,
             self._source.tests,
             op,
-            found.has_new if new else self._known_old,
-            lambda attnum: found.table.column(attnum).form,
-            lambda attnum, at: found.pick([attnum], at, new=new)[0],
+            frame.has_new if new else self._known_old,
+            lambda attnum: frame.table.column(attnum).form,
+            lambda attnum, at: frame.pick([attnum], at, new=new)[0],
             new=new,
         )
 
     def _passing_on_spark(self, op: Numbers, *, new: bool) -> Numbers:
         asked = (operations.INSERT, operations.UPDATE) if new else (operations.UPDATE, operations.DELETE)
-        wanted = [each for each in asked if each in self.plan.filters]
-        found = np.ones(self._found.count, np.bool_)
-        chosen = np.isin(op, [CODES[each] for each in wanted]) & (self._found.has_new if new else self._known_old)
+        wanted = [operation for operation in asked if operation in self.plan.filters]
+        passes = np.ones(self._found.count, np.bool_)
+        chosen = np.isin(op, [CODES[name] for name in wanted]) & (self._found.has_new if new else self._known_old)
         if wanted and chosen.any():
-            self._ask_spark(found, op, chosen, wanted, new=new)
-        return found
+            self._ask_spark(passes, op, chosen, wanted, new=new)
+        return passes
 
     def _ask_spark(self, into: Numbers, op: Numbers, chosen: Numbers, wanted: Sequence[str], *, new: bool) -> None:
         rows = self._filter_rows(chosen, wanted, new=new)
-        tests = ", ".join(f"{self._test(each)} AS f{CODES[each]}" for each in wanted)
+        tests = ", ".join(f"{self._test(operation)} AS f{CODES[operation]}" for operation in wanted)
         with spark.pg_errors():
             told = self._statement.run(spark.session(), f"SELECT {AT}, {tests} FROM {{f}}", {"f": rows}).toArrow()
         at = told[AT].to_numpy()
-        for each in wanted:
-            mine = op[at] == CODES[each]
-            into[at[mine]] = told[f"f{CODES[each]}"].to_numpy()[mine]
+        for kind in wanted:
+            mine = op[at] == CODES[kind]
+            into[at[mine]] = told[f"f{CODES[kind]}"].to_numpy()[mine]
 
     def _test(self, operation: str) -> str:
         from pgrepl.expr.exchange import to_sql
@@ -262,8 +262,8 @@ class LakeChanges:
     def pick(self, places: Sequence[int], messages: Numbers, *, old: bool = False) -> list[pa.Array]:
         whole = len(self._events) == self._found.count
         sent = [n for n in self._sent(places) if not old or self.plan.identity.covers(n)]
-        found = self._found.pick(sent, messages if whole else self._events[messages], new=not old) if sent else []
-        arrays = dict(zip(sent, found, strict=True))
+        values = self._found.pick(sent, messages if whole else self._events[messages], new=not old) if sent else []
+        arrays = dict(zip(sent, values, strict=True))
         picked = []
         for place in places:
             array = arrays.get(self._numbers[place])
@@ -335,9 +335,9 @@ def read_range(task: RangeToRead, watch: PartWatch) -> ReadRange:
     return ReadRange(files, sends, frozenset(source.made), is_sure=True)
 
 
-def decode(found: LakeChanges) -> Decoded:
-    places = range(len(found.relation.columns))
-    keys = [place for place in places if found.relation.columns[place].is_key]
-    olds = found.pick(keys, np.flatnonzero(found.has_old), old=True)
-    news = found.pick(places, np.flatnonzero(found.op != DELETE))
-    return Decoded(found.op, found.has_old, news, dict(zip(keys, olds, strict=True)), {})
+def decode(changes: LakeChanges) -> Decoded:
+    places = range(len(changes.relation.columns))
+    keys = [place for place in places if changes.relation.columns[place].is_key]
+    olds = changes.pick(keys, np.flatnonzero(changes.has_old), old=True)
+    news = changes.pick(places, np.flatnonzero(changes.op != DELETE))
+    return Decoded(changes.op, changes.has_old, news, dict(zip(keys, olds, strict=True)), {})

@@ -73,18 +73,18 @@ def read(session: Session, start: int, end: int, limit: int | None = None) -> tu
     `limit`: read about so many snapshots."""
     last = end - 1 if limit is None else min(end - 1, start + limit - 1)
     while True:
-        found = snapshots(session, start - 1, last)
-        if found and found[0].first < start:  # the beginning of a transaction that finishes here
-            found = snapshots(session, found[0].first - 1, last)
-        if not found or found[-1].is_last or last >= end - 1:
-            return list(_transactions(found)), found[-1].id + 1 if found else end
+        listed = snapshots(session, start - 1, last)
+        if listed and listed[0].first < start:  # the beginning of a transaction that finishes here
+            listed = snapshots(session, listed[0].first - 1, last)
+        if not listed or listed[-1].is_last or last >= end - 1:
+            return list(_transactions(listed)), listed[-1].id + 1 if listed else end
         last = min(end - 1, last + (limit or 1))
 
 
-def _transactions(found: Iterable[Snapshot]) -> Iterator[LakeTransaction]:
+def _transactions(portion: Iterable[Snapshot]) -> Iterator[LakeTransaction]:
     """The transactions that are complete."""
     taken: list[Snapshot] = []
-    for snapshot in found:
+    for snapshot in portion:
         taken.append(snapshot)
         if snapshot.is_last:
             yield LakeTransaction(tuple(taken))
@@ -100,14 +100,14 @@ def published_since(session: Session, name: str) -> int:
             break  # that was another one, or had another name afterwards
         since = begin
     around, _ = read(session, since, current_lsn(session), limit=1)
-    if around and any(each.id < since and (each.tables or each.truncated) for each in around[0].snapshots):
+    if around and any(s.id < since and (s.tables or s.truncated) for s in around[0].snapshots):
         return around[0].last.id + 1
     return since
 
 
-def wanted(found: Iterable[Snapshot], *, local_only: bool) -> list[Snapshot]:
+def wanted(candidates: Iterable[Snapshot], *, local_only: bool) -> list[Snapshot]:
     """The snapshots to send. `local_only`: only those without an origin (origin = none)."""
-    return [snapshot for snapshot in found if not (local_only and snapshot.origin)]
+    return [snapshot for snapshot in candidates if not (local_only and snapshot.origin)]
 
 
 def changed_tables(snapshot: Snapshot) -> tuple[int, ...]:
@@ -116,14 +116,14 @@ def changed_tables(snapshot: Snapshot) -> tuple[int, ...]:
 
 
 def read_changes(
-    session: Session, found: Sequence[Snapshot], is_read: IsRead, known: Sequence[Snapshot] | None = None
+    session: Session, chosen: Sequence[Snapshot], is_read: IsRead, known: Sequence[Snapshot] | None = None
 ) -> Changed:
     """The changes of these snapshots. Every table is read once for each stretch without new definitions. `known`: the
     snapshots and all between them."""
     from pgrepl.lake.changes.changes import changes
 
     changed: Changed = {}
-    for stretch in _stretches(found):
+    for stretch in _stretches(chosen):
         for table in sorted({table for snapshot in stretch for table in changed_tables(snapshot)}):
             if not is_read(stretch[0].stretch, table):
                 continue
@@ -134,10 +134,10 @@ def read_changes(
     return changed
 
 
-def _stretches(found: Iterable[Snapshot]) -> Iterator[list[Snapshot]]:
+def _stretches(chosen: Iterable[Snapshot]) -> Iterator[list[Snapshot]]:
     """Runs of snapshots with the same definitions."""
     stretch: list[Snapshot] = []
-    for snapshot in found:
+    for snapshot in chosen:
         if stretch and stretch[0].stretch != snapshot.stretch:
             yield stretch
             stretch = []
@@ -191,19 +191,19 @@ def _is_told(said: TwoPhase, two_phase_at: int | None, *, filters: bool) -> bool
 def prepared_changes(session: Session, said: TwoPhase, *, at_prepare: bool) -> Iterator[tuple[Session, list[Snapshot]]]:
     """The session that can read the changes, and their snapshots. `at_prepare`: by the publications as of PREPARE."""
     committed = _committed(session, said)
-    waits = any(each.xid == said.xid for each in prepared.every(session))
+    waits = any(row.xid == said.xid for row in prepared.every(session))
     if committed or not waits:
         yield session, _as_of(committed, said, at_prepare=at_prepare)
         return
     apart = session.elsewhere(session.database_oid, session.role, apart=True)
     try:
         apart.transaction.begin_statement(writes=True)
-        found = next((each for each in prepared.every(apart) if each.xid == said.xid), None)
-        if found is None:  # it has come to its end meanwhile
+        transaction = next((row for row in prepared.every(apart) if row.xid == said.xid), None)
+        if transaction is None:  # it has come to its end meanwhile
             changes = _committed(apart, said)
         else:
             before = apart.transaction.numbering.last_snapshot()
-            prepared.load(apart, found).replay()
+            prepared.load(apart, transaction).replay()
             changes = snapshots(apart, before, apart.transaction.numbering.last_snapshot())
         yield apart, _as_of(changes, said, at_prepare=at_prepare)
     finally:
@@ -212,7 +212,7 @@ def prepared_changes(session: Session, said: TwoPhase, *, at_prepare: bool) -> I
 
 
 def _as_of(changes: list[Snapshot], said: TwoPhase, *, at_prepare: bool) -> list[Snapshot]:
-    return [replace(each, stretch=said.xid) for each in changes] if at_prepare else changes
+    return [replace(snapshot, stretch=said.xid) for snapshot in changes] if at_prepare else changes
 
 
 def _committed(session: Session, said: TwoPhase) -> list[Snapshot]:
@@ -247,10 +247,10 @@ def waiting(session: Session, start: int, end: int) -> tuple[int, datetime | Non
 def rows_by_snapshot(session: Session, start: int, end: int) -> dict[int, int]:
     """About how many rows were inserted in files or deleted by delete files from LSN `start` on and before `end`, by
     snapshot."""
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for snapshot, count in session.link.execute(sql.ROWS_CHANGED_BY_SNAPSHOT, (start, end, start, end)):
-        found[snapshot] = found.get(snapshot, 0) + int(count)
-    return found
+        counts[snapshot] = counts.get(snapshot, 0) + int(count)
+    return counts
 
 
 def rows_in_files(session: Session, oids: Iterable[int], start: int, end: int) -> int:

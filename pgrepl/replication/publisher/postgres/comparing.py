@@ -56,13 +56,13 @@ class ServerComparing(Comparing):
         name = slot or _SLOT.format(link.backend)
         self._connection.copying = link, "" if slot else name, None
         try:
-            found = slots.create_for_snapshot(link, name, temporary=not slot)
+            begun = slots.create_for_snapshot(link, name, temporary=not slot)
         except PublisherError as error:
             self._connection.end_other_work()
             raise (_waits() if error.sqlstate == _LOCKED else error) from None
         link.rows("SET lock_timeout = 0")
-        self._connection.target = max(self._connection.target, found)
-        return ServerTables(self._connection, link, found, limits)
+        self._connection.target = max(self._connection.target, begun)
+        return ServerTables(self._connection, link, begun, limits)
 
 
 def _waits() -> PgError:
@@ -112,8 +112,8 @@ class ServerTable(TableAtLsn):
         self.relation = self.sent = published.copied_relation(self._rows, schema, name)
         link.rows(f"{self._selected(None)} LIMIT 0")  # so that the server raises its errors before any row is read
         self.estimate = _estimate(link, self._rows)
-        found = copies.key_of(link, self._rows)
-        self._key: tuple[PublishedColumn, ...] = () if isinstance(found, Undivided) else found
+        key = copies.key_of(link, self._rows)
+        self._key: tuple[PublishedColumn, ...] = () if isinstance(key, Undivided) else key
         self.key = published.key_names(link, self._rows)
         self.server: ServerTable | None = self if _hashes_as_we_do(link) else None
 
@@ -150,9 +150,9 @@ class ServerTable(TableAtLsn):
 
     def digests_of_ranges(self, hash: str, wanted: Sequence[tuple[int, KeyRange]]) -> Iterator[HashedPiece]:
         expressions = ["pg_catalog.count(*)", f"pg_catalog.sum({hash})"]
-        asked = ((number, self._selected(self._condition([each]), expressions)) for number, each in wanted)
-        for number, found in self._asked(asked, lambda rows: int(rows[0][0] or 0)):
-            count, total = found[0]
+        asked = ((number, self._selected(self._condition([key_range]), expressions)) for number, key_range in wanted)
+        for number, answer in self._asked(asked, lambda rows: int(rows[0][0] or 0)):
+            count, total = answer[0]
             yield HashedPiece(number, int(count or 0), int(total or 0))
 
     def digests_by_bits(self, hash: str, mask: int) -> Iterator[HashedPiece]:
@@ -161,8 +161,8 @@ class ServerTable(TableAtLsn):
             f"({self._selected(condition, [f'{hash} AS h'])} OFFSET 0) hashed GROUP BY 1"
             for condition in self._pages()
         )
-        for _, found in self._asked(enumerate(grouped), lambda rows: sum(int(count or 0) for _, count, _ in rows)):
-            for number, count, total in found:
+        for _, answer in self._asked(enumerate(grouped), lambda rows: sum(int(count or 0) for _, count, _ in rows)):
+            for number, count, total in answer:
                 yield HashedPiece(int(number or 0), int(count or 0), int(total or 0))
 
     def _pages(self) -> list[str | None]:
@@ -187,11 +187,11 @@ class ServerTable(TableAtLsn):
         def ask(number: int, query: str) -> tuple[int, Answer]:
             link = free.get()
             try:
-                found = link.rows(query)
+                rows = link.rows(query)
             finally:
                 free.put(link)
-            self._of.pace.read(counted(found))
-            return number, found
+            self._of.pace.read(counted(rows))
+            return number, rows
 
         with ThreadPool(len(self._of.links), "pgrepl-compare") as pool:
             running: set[Future[tuple[int, Answer]]] = set()
@@ -202,11 +202,11 @@ class ServerTable(TableAtLsn):
                     if not running:
                         return
                     done, running = wait(running, return_when=FIRST_COMPLETED)
-                    for each in done:
-                        yield each.result()
+                    for future in done:
+                        yield future.result()
             finally:
-                for each in running:
-                    each.cancel()
+                for future in running:
+                    future.cancel()
 
     def rows_of_ranges(self, hash: str, wanted: Sequence[KeyRange]) -> Iterator[tuple[int, tuple[str | None, ...]]]:
         return self._hashed_rows(hash, self._condition(wanted))
@@ -218,11 +218,11 @@ class ServerTable(TableAtLsn):
     def _hashed_rows(self, hash: str, condition: str) -> Iterator[tuple[int, tuple[str | None, ...]]]:
         names = [self.identifier(column.name) for column in self._rows.columns]
         query = self._selected(condition, [hash, *names])
-        for found, *row in self._counted(published.copied_rows(self._link, query, 1 + len(names))):
-            yield int(found), tuple(row)
+        for hashed, *row in self._counted(published.copied_rows(self._link, query, 1 + len(names))):
+            yield int(hashed), tuple(row)
 
     def _condition(self, wanted: Sequence[KeyRange]) -> str:
-        return " OR ".join(f"({copies.condition(self._link, self._key, each)})" for each in wanted)
+        return " OR ".join(f"({copies.condition(self._link, self._key, key_range)})" for key_range in wanted)
 
     def _selected(self, condition: str | None, expressions: Sequence[str] | None = None) -> str:
         query = published.selection(self._link, self._rows, self._schema, self._name, expressions)
@@ -236,13 +236,13 @@ def _estimate(link: Link, rows: PublishedRows) -> int:
         if rows.kind == "p"
         else f"SELECT {rows.relid}"
     )
-    found = link.row(
+    row = link.row(
         "SELECT sum(CASE WHEN reltuples > 0 AND relpages > 0 "
         "THEN reltuples / relpages * (pg_catalog.pg_relation_size(oid) / 8192) "
         f"ELSE pg_catalog.pg_relation_size(oid) / {_ROW} END)::pg_catalog.int8 "
         f"FROM pg_catalog.pg_class WHERE relkind = 'r' AND oid IN ({relations})"
     )
-    return int(found[0] or 0)
+    return int(row[0] or 0)
 
 
 def _hashes_as_we_do(link: Link) -> bool:

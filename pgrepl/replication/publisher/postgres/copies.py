@@ -55,15 +55,15 @@ def key_of(link: Link, rows: PublishedRows) -> tuple[PublishedColumn, ...] | Und
     if not listed:
         return Undivided("it has no primary key and no index as its replica identity")
     sent = {column.name: column for column in rows.columns}
-    found = []
+    key = []
     for name in listed:
         column = sent.get(name)
         if column is None:
             return Undivided(f'column "{name}" of its key is not published')
         if not is_ordered(column.type):
             return Undivided(f'column "{name}" of its key has type {column.type_name}, which is ordered otherwise here')
-        found.append(column)
-    return tuple(found)
+        key.append(column)
+    return tuple(key)
 
 
 def divide(link: Link, table: str, rows: PublishedRows, key: Sequence[PublishedColumn], count: int) -> list[KeyRange]:
@@ -87,8 +87,8 @@ def divide_by_pages(
     """The same for a table whose order is the key's, without a sample: between the keys of `count` pages."""
     pages = published.size(link, rows) // _PAGE
     wanted = ",".join(f'"({pages * number // count},1)"' for number in range(1, count))
-    found = _keys(link, f"{table} WHERE ctid = ANY ('{{{wanted}}}'::pg_catalog.tid[])", key)
-    return _between(found) if 2 * len(found) >= count else divide(link, table, rows, key, count)
+    keys = _keys(link, f"{table} WHERE ctid = ANY ('{{{wanted}}}'::pg_catalog.tid[])", key)
+    return _between(keys) if 2 * len(keys) >= count else divide(link, table, rows, key, count)
 
 
 def _keys(link: Link, source: str, key: Sequence[PublishedColumn]) -> list[tuple[str, ...]]:
@@ -97,8 +97,8 @@ def _keys(link: Link, source: str, key: Sequence[PublishedColumn]) -> list[tuple
     texts = ", ".join(
         f"{link.identifier(column.name)}::pg_catalog.text AS text_{number}" for number, column in enumerate(key)
     )
-    found = link.rows(f"SELECT {texts} FROM {source} ORDER BY {_order(link, key)}")
-    return [tuple([text or "" for text in row]) for row in found]
+    rows = link.rows(f"SELECT {texts} FROM {source} ORDER BY {_order(link, key)}")
+    return [tuple([text or "" for text in row]) for row in rows]
 
 
 def _between(cuts: Sequence[tuple[str, ...]]) -> list[KeyRange]:
@@ -155,13 +155,13 @@ def take_snapshot(link: Link, passed: Collection[int]) -> tuple[Snapshot, int]:
     it waits for a synchronous standby, for as long as that takes."""
     for _ in range(_ATTEMPTS):
         link.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        found = Snapshot.read(link.value("SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text"))
+        snapshot = Snapshot.read(link.value("SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text"))
         waiting = link.rows(
             "SELECT backend_xid FROM pg_catalog.pg_stat_activity "
             "WHERE wait_event = 'SyncRep' AND backend_xid IS NOT NULL"
         )
-        if not found.has_in_progress(passed) and not found.has_in_progress([int(xid or 0) for (xid,) in waiting]):
-            return found, parse_lsn(link.value("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
+        if not snapshot.has_in_progress(passed) and not snapshot.has_in_progress([int(xid or 0) for (xid,) in waiting]):
+            return snapshot, parse_lsn(link.value("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
         link.rows("ROLLBACK")
         time.sleep(_SNAPSHOT_PAUSE)
     raise PublisherError("55000", "ERROR:  transactions that have been received do not become visible")
@@ -216,9 +216,9 @@ class ServerKeyRanges(KeyRanges):
         link, until = self._connection.reading, time.monotonic() + _FLUSHED
         while (flushed := slots.current_lsn(link)) < lsn and time.monotonic() < until:
             time.sleep(_PAUSE)
-        found = min(flushed, lsn)
-        self._connection.target = max(self._connection.target, found)
-        return found
+        settled = min(flushed, lsn)
+        self._connection.target = max(self._connection.target, settled)
+        return settled
 
     def divide(
         self, schema: str, name: str, publications: Sequence[str], size: int
@@ -244,12 +244,12 @@ class ServerKeyRanges(KeyRanges):
         key = key_of(link, rows)
         if isinstance(key, Undivided):
             raise PublisherError("55000", f'ERROR:  the key of table "{schema}.{name}" has been changed')
-        conditions = [condition(link, key, each) for each in wanted.ranges]
+        conditions = [condition(link, key, key_range) for key_range in wanted.ranges]
         there = self._connection
         direct = ServerRows(link, rows, schema, name, there.data_path, there.workers, conditions)
         self._connection.copying = link, "", direct
         query = published.selection(link, rows, schema, name)
-        joined = restricted(query, rows, f"({' OR '.join(f'({each})' for each in conditions)})")
+        joined = restricted(query, rows, f"({' OR '.join(f'({one})' for one in conditions)})")
         return _table_copy(link, published.copied_relation(rows, schema, name), joined, lsn, direct, snapshot)
 
 

@@ -140,14 +140,14 @@ class ServerRows:
         reader = reader_of(self.names, columns, binary=binary)
         maker = RowMaker(staged.table, staged.table, *rules)
         count_rows = begins()
-        made: list[NewFile] = []
+        files: list[NewFile] = []
         try:
             for file in self.by_ranges(
-                lambda chunks: write(staged.table, reader, maker, chunks, made, count_rows), binary
+                lambda chunks: write(staged.table, reader, maker, chunks, files, count_rows), binary
             ):
                 staged.add_files([file] if file is not None else [])
         except BaseException as problem:
-            for file in made:
+            for file in files:
                 storage.remove(staged.table.location + file.name)
             if isinstance(problem, PgError):
                 raise Declined(problem.message) from problem
@@ -181,8 +181,8 @@ class ServerRows:
             return KernelColumn(column.attnum, column.attnum, not_null=attribute.notnull) if is_sent else None
 
         rules = table_rules(session, table)
-        made = columns_of(session, lake_table(session, table.oid).columns, rules, sent)
-        return made, check_program(session, rules, bound=table.is_partition)
+        columns = columns_of(session, lake_table(session, table.oid).columns, rules, sent)
+        return columns, check_program(session, rules, bound=table.is_partition)
 
     def _keys_are_sure(
         self, session: Session, table: Relation, lake: LakeTable, columns: Sequence[CopiedColumn]

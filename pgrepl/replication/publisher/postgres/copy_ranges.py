@@ -83,15 +83,15 @@ class CsvReader:
         except pa.ArrowInvalid:
             read = self._read(chunk, {})
             exact = False
-        made: list[Any] = []
+        arrays: list[Any] = []
         for column in self._columns:
             if column.sent is None:
-                made.append(pa.nulls(read.num_rows, column.form.arrow()))
+                arrays.append(pa.nulls(read.num_rows, column.form.arrow()))
                 continue
             array = read.column(self._name(column)).combine_chunks()
             plain = column.by_arrow and (exact or array.type == column.csv_type)
-            made.append(array if plain else column.read(array))
-        return made, read.num_rows
+            arrays.append(array if plain else column.read(array))
+        return arrays, read.num_rows
 
     def texts(self, chunk: bytes) -> pa.Table:
         """The rows of a chunk as columns s0 … sn of text."""
@@ -147,15 +147,15 @@ class BinaryChunkReader:
         """The rows that begin at these places, as the table's columns, and their number."""
         raw: Bytes = np.frombuffer(data, np.uint8)
         at = at + 2  # the number of columns
-        made: dict[int, pa.Array] = {}
+        arrays: dict[int, pa.Array] = {}
         for column in self._sent:
             length = integers(raw, at, ">i4")
             present = length >= 0
             length = np.maximum(length, 0)
-            made[id(column)] = _array(column, raw, at + 4, length, present)
+            arrays[id(column)] = _array(column, raw, at + 4, length, present)
             at = at + 4 + length
         count = len(at)
-        return [pa.nulls(count, c.form.arrow()) if c.sent is None else made[id(c)] for c in self._columns], count
+        return [pa.nulls(count, c.form.arrow()) if c.sent is None else arrays[id(c)] for c in self._columns], count
 
 
 def _array(
@@ -188,9 +188,9 @@ def _letters(values: pa.Array) -> list[str | None]:
 def _numbers(column: CopiedColumn, typoid: int, values: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> pa.Array:
     if not column.by_arrow:
         return _through_text(column, typoid, values, present)
-    found = number_array(typoid, values, present, column.csv_type)
-    if found is not None:
-        return found
+    numbers = number_array(typoid, values, present, column.csv_type)
+    if numbers is not None:
+        return numbers
     return column.form.to_array([v if p else None for v, p in zip(values.tolist(), present.tolist(), strict=True)])
 
 
@@ -270,12 +270,12 @@ def _copied(link: Link, part: PagesPart, watch: PartWatch) -> CopiedPages:
     columns = [CopiedColumn(sent, local, column.form, style) for (sent, local), column in pairs]
     reader = reader_of(part.names, columns, binary=part.binary)
     maker = RowMaker(part.table, part.table, part.made, part.check)
-    made: list[NewFile] = []
+    files: list[NewFile] = []
     try:
-        write(part.table, reader, maker, rows, made, watch.add, part.folder)
+        write(part.table, reader, maker, rows, files, watch.add, part.folder)
     except Declined as reason:
         return CopiedPages(declined=str(reason))
-    return CopiedPages(tuple(made))
+    return CopiedPages(tuple(files))
 
 
 def files_of(answers: Sequence[CopiedPages]) -> list[NewFile]:
@@ -323,11 +323,11 @@ def write(
     reader: Reader,
     maker: RowMaker,
     chunks: Iterator[Chunk],
-    made: list[NewFile],
+    files: list[NewFile],
     count_rows: CountRows,
     folder: str | None = None,
 ) -> NewFile | None:
-    """Write a data file, and append it to `made`; None: there are no rows. `folder`: see DataFileWriter."""
+    """Write a data file, and append it to `files`; None: there are no rows. `folder`: see DataFileWriter."""
     writer: DataFileWriter | None = None
     try:
         for data, at in chunks:
@@ -348,5 +348,5 @@ def write(
     if writer is None:
         return None
     file = writer.close()
-    made.append(file)
+    files.append(file)
     return file

@@ -30,7 +30,9 @@ _TABLE = f"""json_build_object(
             'num', a.attnum, 'name', a.attname, 'type', a.atttypid::bigint, 'typmod', a.atttypmod,
             'type_name', format_type(a.atttypid, a.atttypmod),
             'notnull', a.attnotnull AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid
-                AND k.contype = 'n' AND k.conkey[1] = a.attnum AND NOT k.convalidated), 'generated', a.attgenerated,
+                AND k.contype = 'n' AND k.conkey[1] = a.attnum AND NOT k.convalidated), 'not_null', (SELECT k.conname
+                FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'n' AND k.conkey[1] = a.attnum),
+            'generated', a.attgenerated,
             'default', pg_get_expr(d.adbin, d.adrelid), 'missing', (a.attmissingval::text::text[])[1])
             ORDER BY a.attnum)
             FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
@@ -52,27 +54,27 @@ _UNTOLD = (
 
 def told_table(link: Link, relid: int) -> ToldTable | None:
     """A table as the event triggers would tell it now; None: there is no such table."""
-    found = link.rows(f"SELECT {_TABLE} WHERE c.oid = {relid}")
-    return table(json.loads(found[0][0] or "")) if found else None
+    told = link.rows(f"SELECT {_TABLE} WHERE c.oid = {relid}")
+    return table(json.loads(told[0][0] or "")) if told else None
 
 
 def table_versions(link: Link, oids: Sequence[int]) -> dict[int, str] | None:
     """What changes with the definitions of these tables, of those that are there; None: the event triggers tell of
     them in the order of changes."""
-    found = link.rows(
+    versions = link.rows(
         f"SELECT c.oid, pg_catalog.concat_ws(' ', c.xmin, c.relreplident, {_ROWS.format('pg_attribute r', 'attrelid')},"
         f" {_ROWS.format('pg_attrdef r', 'adrelid')}, {_ROWS.format('pg_index r', 'indrelid')})"
         f" FROM (SELECT 0 WHERE {_UNTOLD}) told"
         f" LEFT JOIN pg_catalog.pg_class c ON c.oid IN ({', '.join(map(str, oids))})"
     )
-    return {int(oid): version or "" for oid, version in found if oid is not None} if found else None
+    return {int(oid): version or "" for oid, version in versions if oid is not None} if versions else None
 
 
 def present_tables(link: Link, known: Sequence[tuple[int, str, str]], names: Sequence[str]) -> PresentTables:
     """These tables as they are now, with what these publications publish. What is visible was written before the
     position, which may be ahead of what is on the server's disk."""
     listed = ", ".join([f"({oid}::oid, {link.literal(schema)}, {link.literal(name)})" for oid, schema, name in known])
-    found = link.rows(
+    present = link.rows(
         f"WITH known(oid, schema, name) AS (VALUES {listed}), published AS MATERIALIZED"
         f" (SELECT * FROM pg_publication_tables WHERE pubname IN ({link.texts(names)}))"
         " SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END,"
@@ -80,20 +82,20 @@ def present_tables(link: Link, known: Sequence[tuple[int, str, str]], names: Seq
         " (SELECT json_agg(k.oid::bigint) FROM known k WHERE NOT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n"
         " ON n.oid = c.relnamespace WHERE c.oid = k.oid OR (n.nspname, c.relname) = (k.schema, k.name)))"
     )
-    lsn, tables, dropped = found[0]
-    told = [table(each) for each in json.loads(tables or "[]")]
+    lsn, tables, dropped = present[0]
+    told = [table(content) for content in json.loads(tables or "[]")]
     return PresentTables(parse_lsn(lsn or "0/0"), tuple(told), tuple(json.loads(dropped or "[]")))
 
 
 def told_enums(link: Link, names: Sequence[tuple[str, str]]) -> list[ToldEnum]:
     """These enums as they are now; none if the event triggers tell of them in the order of changes."""
     listed = ", ".join([f"({link.literal(schema)}, {link.literal(name)})" for schema, name in names])
-    found = link.rows(
+    enums = link.rows(
         "SELECT n.nspname, t.typname, (SELECT json_agg(e.enumlabel ORDER BY e.enumsortorder) FROM pg_catalog.pg_enum e"
         " WHERE e.enumtypid = t.oid) FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace"
         f" WHERE t.typtype = 'e' AND (n.nspname, t.typname) IN ({listed}) AND {_UNTOLD}"
     )
-    return [ToldEnum(schema or "", name or "", json.loads(labels or "[]")) for schema, name, labels in found]
+    return [ToldEnum(schema or "", name or "", json.loads(labels or "[]")) for schema, name, labels in enums]
 
 
 SCRIPT = f"""\

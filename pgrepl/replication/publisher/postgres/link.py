@@ -233,14 +233,14 @@ class Link:
 
     def rows(self, command: str) -> list[tuple[str | None, ...]]:
         """Run a command (or several): the rows of the last answer, as text."""
-        found: list[tuple[str | None, ...]] = []
+        texts: list[tuple[str | None, ...]] = []
         refused: PublisherError | None = None
         for result in self._results(command):
             refused = refused or self._error_of(result)
-            found = _texts(result)
+            texts = _texts(result)
         if refused is not None:
             raise refused
-        return found
+        return texts
 
     def row(self, command: str) -> tuple[str | None, ...]:
         (only,) = self.rows(command)

@@ -49,7 +49,7 @@ class Decoder:
         self._folder = MessageFolder(data_path)
         self._relations = Relations()
         for message in spool.relations(first):
-            self._relations.known |= {(found := read_relation(message, is_typed)).relid: found}
+            self._relations.known |= {(relation := read_relation(message, is_typed)).relid: relation}
         self._writers: dict[int, MessageWriter] = {}
         self._truncates: list[tuple[int, TruncateMessage]] = []
 
@@ -77,7 +77,7 @@ class Decoder:
         self._relations.known[relation.relid] = relation
 
     def _has_messages_of(self, relation: SentRelation) -> bool:
-        return relation.relid in self._writers or any(relation in each.relations for _, each in self._truncates)
+        return relation.relid in self._writers or any(relation in truncate.relations for _, truncate in self._truncates)
 
     def _decode(self, portion: MessagePortion, rows: npt.NDArray[Any], relids: Numbers) -> None:
         for relid in _distinct(relids):
@@ -85,12 +85,12 @@ class Decoder:
             writer = self._writers.get(relid)
             if writer is None:
                 writer = self._writers[relid] = self._writer(self._relations.of(relid))
-            made = pgoutput_read.columns_of_changes(portion.raw, portion.at[chosen], writer.relation)
-            writer.write(chosen + portion.first, _typed(made, writer.relation))
+            columns = pgoutput_read.columns_of_changes(portion.raw, portion.at[chosen], writer.relation)
+            writer.write(chosen + portion.first, _typed(columns, writer.relation))
 
     def close(self) -> tuple[list[MessageFiles], tuple[tuple[int, TruncateMessage], ...]]:
-        found = [MessageFiles(each.relation, each.close()) for each in self._writers.values()]
-        return found, tuple(self._truncates)
+        files = [MessageFiles(writer.relation, writer.close()) for writer in self._writers.values()]
+        return files, tuple(self._truncates)
 
     def _writer(self, relation: SentRelation) -> MessageWriter:
         return MessageWriter(relation, self._folder.path(relation), IN_FILE)
@@ -102,20 +102,22 @@ class Decoder:
         self._folder.close()
 
 
-def _typed(made: Decoded, relation: SentRelation) -> Decoded:
+def _typed(changes: Decoded, relation: SentRelation) -> Decoded:
     """Values in the types of their columns."""
     columns = relation.columns
-    new = [typed_array(column, texts) for column, texts in zip(columns, made.new, strict=True)]
-    return replace(made, new=new, old={place: typed_array(columns[place], each) for place, each in made.old.items()})
+    new = [typed_array(column, texts) for column, texts in zip(columns, changes.new, strict=True)]
+    return replace(
+        changes, new=new, old={place: typed_array(columns[place], texts) for place, texts in changes.old.items()}
+    )
 
 
 def _distinct(numbers: Numbers) -> list[int]:
     """Each once; np.unique would hash them all, where most often there is only one."""
-    found: list[int] = []
+    distinct: list[int] = []
     while len(numbers):
-        found.append(int(numbers[0]))
+        distinct.append(int(numbers[0]))
         numbers = numbers[numbers != numbers[0]]
-    return found
+    return distinct
 
 
 def decoded(data_path: str, spool: Spool, first: int, until: int) -> Decoder:
@@ -174,15 +176,15 @@ class Piece:
         if first >= until or self.spool.changes < least or self._left > 0:
             return None
         try:
-            found = self._columns(first, until, least, data_path)
+            batch = self._columns(first, until, least, data_path)
         except Declined:
             self._decline()
             raise
-        if found is None:
+        if batch is None:
             self._decline()
         else:
             self._offered = start
-        return found
+        return batch
 
     def one_by_one(self, start: int, end: int) -> Iterator[WireTransaction]:
         """The transactions that finish at `start` or later and before `end`, empty ones left out."""
@@ -204,10 +206,10 @@ class Piece:
         else:
             if self._bound is not None and self._bound > seq:
                 until = min(until, transactions.holding(self._bound))
-            made = self._decoded(first, until, data_path)
-            if made is None:
+            decoded_until = self._decoded(first, until, data_path)
+            if decoded_until is None:
                 return None
-            decoder, until = made
+            decoder, until = decoded_until
         batch = batch_of(decoder, self.spool, first, until)
         if batch.count < least:
             batch.discard()
@@ -222,8 +224,8 @@ class Piece:
             seq = transactions[first].first_seq
             try:
                 return decoded(data_path, self.spool, seq, transactions[until - 1].last_seq + 1), until
-            except Redefined as found:
-                until = transactions.holding(found.message)
+            except Redefined as redefinition:
+                until = transactions.holding(redefinition.message)
         return None
 
 
@@ -261,8 +263,8 @@ class Taking:
             return
         try:
             running.result()
-        except (Redefined, Declined) as found:
-            self._bound = found.message if isinstance(found, Redefined) else None
+        except (Redefined, Declined) as reason:
+            self._bound = reason.message if isinstance(reason, Redefined) else None
             self._decoder.forget()
             self._decoder = self._data_path = None
 

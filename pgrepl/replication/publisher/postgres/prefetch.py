@@ -67,8 +67,8 @@ def start_prefetch(link: Link, wanted: ReadRequest, start: int, data_path: str |
     free connection or slot."""
     if wanted.end - start < AHEAD:
         return None
-    found = slots.position(link, wanted.slot)
-    if found is None or found.confirmed - found.restart > _AGAIN:
+    position = slots.position(link, wanted.slot)
+    if position is None or position.confirmed - position.restart > _AGAIN:
         return None
     try:
         other = link.another()
@@ -193,10 +193,10 @@ class Prefetch:
         self._give(lane, None)
 
     def _check_decoding(self, link: Link, slot: str) -> None:
-        found = slots.position(link, slot)
-        if found is not None:
-            self._again += found.confirmed - found.restart
-            if self._again > _AGAIN + _SHARE * (found.confirmed - self._start):
+        position = slots.position(link, slot)
+        if position is not None:
+            self._again += position.confirmed - position.restart
+            if self._again > _AGAIN + _SHARE * (position.confirmed - self._start):
                 raise LeavesOff
 
     @staticmethod
@@ -213,10 +213,10 @@ class Prefetch:
             return False
         return True
 
-    def _give(self, lane: _Lane, found: Piece | BaseException | None) -> bool:
+    def _give(self, lane: _Lane, piece: Piece | BaseException | None) -> bool:
         while not self._unwanted.is_set():
             with suppress(Full):
-                lane.ready.put(found, timeout=_LOOK)
+                lane.ready.put(piece, timeout=_LOOK)
                 return True
         return False
 
@@ -229,17 +229,17 @@ class Prefetch:
                 raise self._failed
             lane = self._lanes[self._from]
             try:
-                found = lane.ready.get(timeout=_LOOK)
+                piece = lane.ready.get(timeout=_LOOK)
             except Empty:
                 if self._unwanted.is_set():
                     raise PublisherError("57014", "canceling statement due to user request") from None
                 continue
-            if found is None:
+            if piece is None:
                 self._from = 1 - self._from
-            elif isinstance(found, Piece):
-                return found
+            elif isinstance(piece, Piece):
+                return piece
             else:
-                self._failed = found
+                self._failed = piece
 
     def interrupt(self) -> None:
         """Stop reading; called from another thread."""

@@ -131,10 +131,10 @@ _AT_ONCE = 100  # sequences in a query, as PostgreSQL asks for them
 
 def sequences(link: Link, names: Sequence[tuple[str, str]]) -> list[RemoteSequence]:
     """These sequences as far as they are there. Since 19 a value comes with its position."""
-    found: list[RemoteSequence] = []
+    remote: list[RemoteSequence] = []
     for place in range(0, len(names), _AT_ONCE):
-        found += _sequences(link, names[place : place + _AT_ONCE])
-    return found
+        remote += _sequences(link, names[place : place + _AT_ONCE])
+    return remote
 
 
 def _sequences(link: Link, names: Sequence[tuple[str, str]]) -> list[RemoteSequence]:
@@ -162,16 +162,16 @@ def _values(link: Link, names: Sequence[tuple[str, str]]) -> list[tuple[str | No
     """The values by the sequences' own rows, which 14 to 18 show to who may read them."""
     if not names:
         return []
-    each = [
+    selects = [
         f"SELECT {place}, last_value, is_called FROM {quote_qualified(schema, name)}"
         for place, (schema, name) in enumerate(names)
     ]
-    return [(value, called) for _, value, called in link.rows(" UNION ALL ".join(each) + " ORDER BY 1")]
+    return [(value, called) for _, value, called in link.rows(" UNION ALL ".join(selects) + " ORDER BY 1")]
 
 
 def _sequence(row: tuple[str | None, ...], value: tuple[str | None, str | None]) -> RemoteSequence:
     schema, name, _, *definition, cycle = row[:9]
-    typid, start, increment, minimum, maximum = (int(each or 0) for each in definition)
+    typid, start, increment, minimum, maximum = (int(number or 0) for number in definition)
     return RemoteSequence(
         schema or "",
         name or "",
@@ -183,14 +183,14 @@ def _sequence(row: tuple[str | None, ...], value: tuple[str | None, str | None])
 
 def published_rows(link: Link, schema: str, name: str, publications: Sequence[str]) -> PublishedRows:
     """The columns that all publications send, and their filters ORed (fetch_remote_table_info)."""
-    found = link.rows(
+    relations = link.rows(
         "SELECT c.oid, c.relkind, c.relreplident FROM pg_catalog.pg_class c "
         f"JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
         f"WHERE n.nspname = {link.literal(schema)} AND c.relname = {link.literal(name)}"
     )
-    if not found:
+    if not relations:
         raise PgError("42P01", f'table "{schema}.{name}" not found on publisher')
-    relid, kind, replident = (value or "" for value in found[0])
+    relid, kind, replident = (value or "" for value in relations[0])
     attrs, condition = _members(link, relid, schema, name, publications)
     return PublishedRows(int(relid), kind, replident, _columns(link, relid, attrs), condition)
 
@@ -266,10 +266,10 @@ def unique_keys(link: Link, relid: int) -> list[tuple[frozenset[str], bool]]:
         f"WHERE i.indrelid = {relid} AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL "
         "AND i.indexprs IS NULL AND k.place <= i.indnkeyatts"
     )
-    found: dict[str, tuple[set[str], bool]] = {}
+    uniques: dict[str, tuple[set[str], bool]] = {}
     for index, distinct, name in listed:
-        found.setdefault(index or "", (set(), distinct == "t"))[0].add(name or "")
-    return [(frozenset(names), nulls_too) for names, nulls_too in found.values()]
+        uniques.setdefault(index or "", (set(), distinct == "t"))[0].add(name or "")
+    return [(frozenset(names), nulls_too) for names, nulls_too in uniques.values()]
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -312,4 +312,4 @@ def _value(field: bytes) -> str | None:
         return field.decode()
     if field == b"\\N":
         return None
-    return _ESCAPED.sub(lambda found: _MEANING.get(found[1], found[1]), field).decode()
+    return _ESCAPED.sub(lambda match: _MEANING.get(match[1], match[1]), field).decode()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from pgrepl.catalog.session.settings import USUAL_RELEASE
@@ -22,7 +23,14 @@ from pgrepl.replication.publisher.postgres.published import (
     published_rows,
     published_tables,
 )
-from pgrepl.replication.publisher.postgres.types import Program, ServerTypes, in_order, of_users, programs
+from pgrepl.replication.publisher.postgres.types import (
+    Program,
+    ServerStatement,
+    ServerTypes,
+    in_order,
+    of_users,
+    programs,
+)
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.publisher.tables import (
     RemoteAttribute,
@@ -75,12 +83,17 @@ def create_statements(
     if missing:
         raise PgError("42704", f'publication "{min(missing)}" does not exist')
     known = ServerTypes(link)
-    definitions = list(_definitions(link, names, known))
+    try:
+        definitions = list(_definitions(link, names, known))
+    except PgError as error:
+        if not publications:  # column lists that differ are those of different subscriptions
+            error.report = replace(error.report, hint="Name the publications of one subscription with -p.")
+        raise
     needed = dict.fromkeys(each for definition in definitions for each in definition.types)
     types = known.all() if kinds else list(needed)
-    found = list(in_order(link, programs(link, kinds), [("pg_class", each.oid) for each in definitions]))
+    listed = list(in_order(link, programs(link, kinds), [("pg_class", each.oid) for each in definitions]))
     schemas = [each.schema for each in types] + [each.schema for each in definitions]
-    schemas += [each.schema for each in found if each.refused is None]
+    schemas += [each.schema for each in listed if each.refused is None]
     for schema in dict.fromkeys(each for each in schemas if each != "public"):
         yield Imported(f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(schema)};")
     for each in types:
@@ -95,21 +108,21 @@ def create_statements(
     for definition in definitions if release >= 18 else ():
         if definition.partition_key is not None:
             yield from (Imported(each, table=definition) for each in definition.not_valid())
-    yield from _programs(found, known, kinds)
+    yield from _programs(listed, known, kinds)
     for foreign in (*servers(link), *mappings(link)) if with_servers else ():
         yield Imported(foreign.statement, foreign.left, name=foreign.what)
 
 
-def _programs(found: Sequence[Program], types: ServerTypes, kinds: Collection[str]) -> Iterator[Imported]:
+def _programs(listed: Sequence[Program], types: ServerTypes, kinds: Collection[str]) -> Iterator[Imported]:
     if "routine" in kinds:
         yield Imported("SET check_function_bodies = false;")
-    for each in found:
+    for each in listed:
         if each.refused is not None:
             yield Imported("", (f"{each.name} is not imported: {each.refused}",))
         else:
-            yield from (Imported(text, name=each.name) for text in each.made)
-    for name, statement in types.left_out() if "routine" in kinds else ():
-        yield Imported(statement, name=name)
+            yield from (Imported(made.text, name=each.name) for made in each.made)
+    for left in types.left_out() if "routine" in kinds else ():
+        yield Imported(left.text, name=left.what)
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------
@@ -218,7 +231,7 @@ def _columns(
         "FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid "
         f"AND d.adnum = a.attnum WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
     )
-    made, left = [], []
+    columns, left = [], []
     table = quote_qualified(schema, name)
     for num, column, notnull, named, generated, identity, default, *described in listed:
         assert num is not None and column is not None
@@ -229,38 +242,40 @@ def _columns(
         typoid, typmod, here, comment, needed = _type(described, types)
         constraint = None if named is None else RemoteNotNull(*json.loads(named))
         is_not_null = notnull == "t" and (constraint is None or constraint.is_valid)
-        made.append(RemoteColumn(int(num), column, typoid, typmod, here, is_not_null, comment, needed, constraint))
+        columns.append(RemoteColumn(int(num), column, typoid, typmod, here, is_not_null, comment, needed, constraint))
         if generated:
             left.append(f"{place} is not generated here, but published: {default}")
         elif default is not None:
             left.append(f"the default of {place} is not here: {default}")
         elif identity:
             left.append(f"{place} is no identity column here")
-    return tuple(made), tuple(left)
+    return tuple(columns), tuple(left)
 
 
 def attributes(link: Link, relid: int) -> tuple[RemoteAttribute, ...]:
     """All columns of a table, dropped ones included; empty: there is no such table."""
     listed = link.rows(
-        f"SELECT a.attnum, a.attname, a.attisdropped, a.attmissingval::text, a.attgenerated, {_TYPE} "
-        f"FROM pg_catalog.pg_attribute a WHERE a.attrelid = {relid} AND a.attnum > 0 ORDER BY a.attnum"
+        "SELECT a.attnum, a.attname, a.attisdropped, a.attmissingval::text,"
+        f" CASE WHEN a.attgenerated <> '' THEN {_DEFAULT} END, {_TYPE} FROM pg_catalog.pg_attribute a"
+        " LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
+        f" WHERE a.attrelid = {relid} AND a.attnum > 0 ORDER BY a.attnum"
     )
     types = ServerTypes(link)
-    found = []
+    attributes_there = []
     for num, name, dropped, missing, generated, *described in listed:
         typoid, typmod, here, _, needed = _type(described, types)
         older = None if missing is None else read_text(missing, TEXT_ARRAY).items[0]
-        is_dropped, is_generated = dropped == "t", bool(generated)
-        found.append(
-            RemoteAttribute(int(num or 0), name or "", typoid, typmod, here, is_dropped, older, needed, is_generated)
+        is_dropped = dropped == "t"
+        attributes_there.append(
+            RemoteAttribute(int(num or 0), name or "", typoid, typmod, here, is_dropped, older, needed, generated or "")
         )
-    return tuple(found)
+    return tuple(attributes_there)
 
 
 def older_value(link: Link, relid: int, attnum: int) -> str | None:
     """The value of a column in rows that are older than it, after these have been rewritten: its default, if that is a
     constant and no row has NULL. (Rows that got their values by an UPDATE since are sent with them.)"""
-    found = link.rows(
+    defaults = link.rows(
         "SELECT pg_catalog.format('%s%I.%I', CASE c.relkind WHEN 'p' THEN '' ELSE 'ONLY ' END, n.nspname, c.relname), "
         "pg_catalog.format('%I', a.attname), pg_catalog.pg_get_expr(d.adbin, d.adrelid) "
         "FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid "
@@ -268,9 +283,9 @@ def older_value(link: Link, relid: int, attnum: int) -> str | None:
         "JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum "
         f"WHERE a.attrelid = {relid} AND a.attnum = {attnum} AND a.attgenerated = ''"
     )
-    if not found or _CONSTANT.fullmatch(found[0][2] or "") is None:
+    if not defaults or _CONSTANT.fullmatch(defaults[0][2] or "") is None:
         return None
-    table, column, default = found[0]
+    table, column, default = defaults[0]
     try:
         has_null = link.value(f"SELECT EXISTS (SELECT FROM {table} WHERE {column} IS NULL)") == "t"
     except PublisherError as error:
@@ -372,7 +387,7 @@ _TABLES = f"""SELECT {_NAME}, pg_catalog.format('CREATE %sTABLE %I.%I (%s)%s%s%s
     FROM {_RELATIONS} WHERE c.relkind IN ('r', 'p') AND {_OWN} ORDER BY c.oid"""
 # of columns: what CREATE TABLE does not say of inherited ones, statistics, storage, compression
 _SETTINGS = f"""SELECT {_NAME}, pg_catalog.format('ALTER TABLE ONLY %I.%I ALTER COLUMN %I %s', n.nspname, c.relname,
-    a.attname, s.change)
+    a.attname, s.change), pg_catalog.format('column %I', a.attname)
     FROM {_RELATIONS} JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
     JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
     LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
@@ -390,7 +405,7 @@ _SETTINGS = f"""SELECT {_NAME}, pg_catalog.format('ALTER TABLE ONLY %I.%I ALTER 
     WHERE c.relkind IN ('r', 'p') AND s.change IS NOT NULL AND {_OWN} ORDER BY c.oid, a.attnum"""
 _PARTITIONS = (
     f"SELECT {_NAME}, pg_catalog.format('ALTER TABLE ONLY %I.%I ATTACH PARTITION %I.%I %s', pn.nspname, p.relname,"
-    " n.nspname, c.relname, pg_catalog.pg_get_expr(c.relpartbound, c.oid))"
+    " n.nspname, c.relname, pg_catalog.pg_get_expr(c.relpartbound, c.oid)), 'partition'"
     f" FROM {_RELATIONS} JOIN pg_catalog.pg_inherits h ON h.inhrelid = c.oid"
     " JOIN pg_catalog.pg_class p ON p.oid = h.inhparent JOIN pg_catalog.pg_namespace pn ON pn.oid = p.relnamespace"
     f" WHERE c.relkind IN ('r', 'p') AND c.relispartition AND {_OWN} ORDER BY c.oid"
@@ -398,31 +413,34 @@ _PARTITIONS = (
 _CONSTRAINTS = (
     f"SELECT {_NAME}, pg_catalog.format('ALTER TABLE %s%I.%I ADD CONSTRAINT %I %s', CASE WHEN c.relkind = 'p' OR"
     " k.contype IN ('c', 'n') THEN '' ELSE 'ONLY ' END, n.nspname, c.relname, k.conname,"
-    " pg_catalog.pg_get_constraintdef(k.oid))"
+    " pg_catalog.pg_get_constraintdef(k.oid)), pg_catalog.format('constraint %I', k.conname)"
     f" FROM {_RELATIONS} JOIN pg_catalog.pg_constraint k ON k.conrelid = c.oid"
     " WHERE (k.contype IN ('c', 'p', 'u', 'f', 'x') OR (k.contype = 'n' AND NOT k.convalidated))"
     f" AND k.conparentid = 0 AND k.conislocal AND {_OWN}"
     " ORDER BY k.contype = 'f', k.oid"
 )
 _INDEXES = (
-    f"SELECT {_NAME}, pg_catalog.replace(pg_catalog.pg_get_indexdef(c.oid), ' ON ONLY ', ' ON ')"
-    f" FROM {_RELATIONS} WHERE c.relkind IN ('i', 'I') AND NOT c.relispartition AND {_OWN}"
+    "SELECT pg_catalog.format('%I.%I', n.nspname, t.relname),"
+    " pg_catalog.replace(pg_catalog.pg_get_indexdef(c.oid), ' ON ONLY ', ' ON '),"
+    f" pg_catalog.format('index %I', c.relname), {_NAME} FROM {_RELATIONS}"
+    " JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid JOIN pg_catalog.pg_class t ON t.oid = i.indrelid"
+    f" WHERE t.relkind <> 'm' AND c.relkind IN ('i', 'I') AND NOT c.relispartition AND {_OWN}"
     " AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.conindid = c.oid AND k.contype IN ('p', 'u', 'x'))"
-    " AND NOT EXISTS (SELECT FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class m ON m.oid = x.indrelid"
-    " WHERE x.indexrelid = c.oid AND m.relkind = 'm')"
     " ORDER BY c.oid"
 )
 _IDENTITIES = (
     f"SELECT {_NAME}, pg_catalog.format('ALTER TABLE ONLY %I.%I REPLICA IDENTITY %s', n.nspname, c.relname,"
     " CASE c.relreplident WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING'"
     " ELSE pg_catalog.format('USING INDEX %I', x.relname)"
-    f" END) FROM {_RELATIONS} LEFT JOIN pg_catalog.pg_index i ON i.indrelid = c.oid AND i.indisreplident"
+    f" END), 'replica identity' FROM {_RELATIONS}"
+    " LEFT JOIN pg_catalog.pg_index i ON i.indrelid = c.oid AND i.indisreplident"
     " LEFT JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid"
     f" WHERE c.relkind IN ('r', 'p') AND c.relreplident <> 'd' AND {_OWN} ORDER BY c.oid"
 )
 _OWNED = (
     f"SELECT {_NAME}, pg_catalog.format('ALTER SEQUENCE %I.%I OWNED BY %I.%I.%I', n.nspname, c.relname, tn.nspname,"
-    f" t.relname, a.attname) FROM {_RELATIONS} JOIN pg_catalog.pg_depend d ON d.objid = c.oid AND d.deptype = 'a'"
+    f" t.relname, a.attname), 'owned by' FROM {_RELATIONS}"
+    " JOIN pg_catalog.pg_depend d ON d.objid = c.oid AND d.deptype = 'a'"
     " AND d.classid = 'pg_catalog.pg_class'::regclass JOIN pg_catalog.pg_class t ON t.oid = d.refobjid"
     " JOIN pg_catalog.pg_namespace tn ON tn.oid = t.relnamespace JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid"
     f" AND a.attnum = d.refobjsubid WHERE c.relkind = 'S' AND {_OWN} ORDER BY c.oid"
@@ -437,7 +455,7 @@ _PUBLICATIONS = (
 )
 _MEMBERS = (
     "SELECT pg_catalog.format('%I', p.pubname), pg_catalog.format('ALTER PUBLICATION %I ADD TABLE ONLY %I.%I%s%s',"
-    " p.pubname, n.nspname, c.relname, {columns}, {filter}) FROM pg_catalog.pg_publication_rel r"
+    " p.pubname, n.nspname, c.relname, {columns}, {filter}), 'members' FROM pg_catalog.pg_publication_rel r"
     " JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid JOIN pg_catalog.pg_class c ON c.oid = r.prrelid"
     " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE NOT p.puballtables ORDER BY r.oid"
 )
@@ -449,44 +467,48 @@ _LISTED = (
 _FILTERED = "coalesce(' WHERE (' || pg_catalog.pg_get_expr(r.prqual, r.prrelid) || ')', '')"
 _MEMBER_SCHEMAS = (
     "SELECT pg_catalog.format('%I', p.pubname), pg_catalog.format('ALTER PUBLICATION %I ADD TABLES IN SCHEMA %I',"
-    " p.pubname, n.nspname) FROM pg_catalog.pg_publication_namespace r JOIN pg_catalog.pg_publication p"
+    " p.pubname, n.nspname), 'members' FROM pg_catalog.pg_publication_namespace r JOIN pg_catalog.pg_publication p"
     " ON p.oid = r.pnpubid JOIN pg_catalog.pg_namespace n ON n.oid = r.pnnspid ORDER BY r.oid"
 )
 
 
-def definition_statements(link: Link) -> Iterator[tuple[str, str]]:
-    """Each statement with the name of what it is about. One may need another that comes later, as a default that calls
-    a function does."""
+def definition_statements(link: Link) -> Iterator[ServerStatement]:
+    """One may need another that comes later, as a default that calls a function does."""
     version = int(link.value("SHOW server_version_num"))
     newer = version >= 150000  # with column lists, filters and schemas
     members = _MEMBERS.format(
         columns=_LISTED if newer else quote_literal(""), filter=_FILTERED if newer else quote_literal("")
     )
     if version >= GENERATED:
-        yield "settings", "SET pgrepl.postgres_version = 18;"
-    yield from _statements(link, [_SCHEMAS])
+        yield ServerStatement("settings", "SET pgrepl.postgres_version = 18;", "", "")
+    yield from _statements(link, [_SCHEMAS], "schema")
     types = ServerTypes(link)
-    yield "functions", "SET check_function_bodies = false;"
+    yield ServerStatement("functions", "SET check_function_bodies = false;", "", "")
     for each in types.all():
-        yield from ((each.qualified_name, text) for text in each.made)
-    yield from types.left_out()
-    yield from _statements(
-        link, [_SEQUENCES, _TABLES, _SETTINGS, _PARTITIONS, _CONSTRAINTS, _INDEXES, _IDENTITIES, _OWNED]
-    )
+        yield ServerStatement(each.qualified_name, each.made[0], "type", each.qualified_name)
+    yield from types.left_out(not_valid=True)
+    yield from _statements(link, [_SEQUENCES], "sequence")
+    yield from _statements(link, [_TABLES], "table")
+    yield from _statements(link, [_SETTINGS, _PARTITIONS, _CONSTRAINTS, _INDEXES, _IDENTITIES, _OWNED])
     for program in programs(link):
         if program.refused is None:
-            yield from ((program.name, text) for text in program.made)
+            yield from program.made
     stored = "CASE p.pubgencols WHEN 's' THEN ', publish_generated_columns = stored' END"
     publications = _PUBLICATIONS.format(
         for_all=published.for_all(link), generated=stored if version >= GENERATED else "NULL"
     )
-    yield from _statements(link, [publications, members, *([_MEMBER_SCHEMAS] if newer else [])])
+    yield from _statements(link, [publications], "publication")
+    yield from _statements(link, [members, *([_MEMBER_SCHEMAS] if newer else [])])
 
 
-def _statements(link: Link, queries: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _statements(link: Link, queries: Iterable[str], kind: str = "") -> Iterator[ServerStatement]:
+    """What the queries ask: the object, a statement; and of one that makes a part, that, and what it is about if it is
+    not the object."""
     for query in queries:
-        for name, statement in link.rows(query):
-            yield name or "", (statement or "").rstrip().rstrip(";") + ";"
+        for row in link.rows(query):
+            of, text, part, what = (*row, None, None)[:4]
+            text = (text or "").rstrip().rstrip(";") + ";"
+            yield ServerStatement(what or of or "", text, kind, of or "", part or "")
 
 
 _WRAPPERS = {"postgres_fdw": "postgresql", "postgresql": "postgresql"}

@@ -53,14 +53,14 @@ def sendable_lsn(link: Link, name: str) -> int | None:
     None: it waits for none. The server would let a peek wait."""
     if link.version < _STANDBYS:
         return None
-    ((found,),) = link.rows(
+    ((lsn,),) = link.rows(
         "SELECT min(coalesce(standby.restart_lsn, '0/0')) FROM pg_catalog.pg_replication_slots slot, pg_catalog.unnest("
         "pg_catalog.string_to_array(pg_catalog.current_setting('synchronized_standby_slots'), ',')) AS named "
         "LEFT JOIN pg_catalog.pg_replication_slots standby ON standby.slot_type = 'physical' "
         """AND standby.slot_name = pg_catalog.btrim(named, ' "') """
         f"WHERE slot.slot_name = {link.literal(name)} AND slot.failover AND NOT pg_catalog.pg_is_in_recovery()"
     )
-    return parse_lsn(found) if found else None
+    return parse_lsn(lsn) if lsn else None
 
 
 def create_for_snapshot(link: Link, name: str, *, temporary: bool) -> int:
@@ -116,49 +116,49 @@ def _lsn(text: str | None) -> int:
 
 
 def lag(link: Link, name: str) -> SlotLag | None:
-    found = position(link, name)
-    if found is None:
+    slot = position(link, name)
+    if slot is None:
         return None
     held_back = sendable_lsn(link, name)
-    held_back = None if held_back is None else min(held_back, found.flushed)
-    return SlotLag(found.confirmed, found.restart, found.flushed, found.active_pid, found.wal_status, held_back)
+    held_back = None if held_back is None else min(held_back, slot.flushed)
+    return SlotLag(slot.confirmed, slot.restart, slot.flushed, slot.active_pid, slot.wal_status, held_back)
 
 
 def check_free(link: Link, name: str) -> SlotPosition:
     """The slot, if it exists and no process reads from it (ReplicationSlotAcquire). A reader that was killed or cut off
     has it for a moment longer, until the server notices: PostgreSQL's subscriber fails then, and comes again."""
     until = time.monotonic() + _PATIENCE
-    while (found := position(link, name)) is not None:
-        if found.active_pid is None:
-            return found
+    while (slot := position(link, name)) is not None:
+        if slot.active_pid is None:
+            return slot
         if time.monotonic() > until:
-            raise PublisherError("55006", f'ERROR:  replication slot "{name}" is active for PID {found.active_pid}')
+            raise PublisherError("55006", f'ERROR:  replication slot "{name}" is active for PID {slot.active_pid}')
         time.sleep(_PAUSE)
     raise PublisherError("42704", f'ERROR:  replication slot "{name}" does not exist')
 
 
 def start(link: Link, name: str, lsn: int, *, tell: bool = True) -> int:
     """The LSN from which the slot sends; everything before `lsn` is committed here, and is confirmed to the server."""
-    found = check_free(link, name)
-    if found.wal_status == "lost":
+    slot = check_free(link, name)
+    if slot.wal_status == "lost":
         raise PublisherError(
             "55000",
             f'ERROR:  can no longer get changes from replication slot "{name}"\n'
-            f"DETAIL:  {why_invalid(found.invalid)}\n"
+            f"DETAIL:  {why_invalid(slot.invalid)}\n"
             "HINT:  Let pgrepl repair make a new slot, and bring the tables to it.",
         )
     if not lsn:
-        return found.confirmed
-    if lsn > found.flushed:
+        return slot.confirmed
+    if lsn > slot.flushed:
         raise PublisherError(
             "55000",
-            f"ERROR:  the publisher's log ends at {lsn_text(found.flushed)}, before {lsn_text(lsn)}, up to where its "
+            f"ERROR:  the publisher's log ends at {lsn_text(slot.flushed)}, before {lsn_text(lsn)}, up to where its "
             "changes are applied here\n"
             "DETAIL:  This is another server, or one that was restored from an older backup.\n"
             "HINT:  Drop the subscription, empty its tables and create it again.",
         )
-    if found.confirmed > lsn:
-        raise refused(slot_is_ahead(name, found.confirmed, lsn))
+    if slot.confirmed > lsn:
+        raise refused(slot_is_ahead(name, slot.confirmed, lsn))
     if tell:
         advance(link, name, lsn)
         bring_restart_forward(link, name)
@@ -171,8 +171,8 @@ def can_two_phase(link: Link) -> bool:
 
 def advance(link: Link, name: str, lsn: int) -> None:
     """Everything before `lsn` is flushed here; never backwards."""
-    found = position(link, name)
-    if found is not None and found.confirmed >= lsn:
+    slot = position(link, name)
+    if slot is not None and slot.confirmed >= lsn:
         return
     link.rows(f"SELECT pg_catalog.pg_replication_slot_advance({link.literal(name)}, {link.literal(lsn_text(lsn))})")
 
@@ -182,10 +182,10 @@ def bring_restart_forward(link: Link, name: str) -> None:
     running transactions: a confirmation moves it to the first of them, and the same one once more to the last, which
     costs far less than to decode. The server writes such a record now and then, or, for the next time, when it is asked
     to."""
-    found = position(link, name)
-    if found is None or found.confirmed - found.restart < _REREAD:
+    slot = position(link, name)
+    if slot is None or slot.confirmed - slot.restart < _REREAD:
         return
-    confirmed = link.literal(lsn_text(found.confirmed))
+    confirmed = link.literal(lsn_text(slot.confirmed))
     link.rows(f"SELECT pg_catalog.pg_replication_slot_advance({link.literal(name)}, {confirmed})")
     may = "pg_catalog.has_function_privilege('pg_catalog.pg_log_standby_snapshot()', 'EXECUTE')"
     if link.version >= 160000 and link.value(f"SELECT {may} AND NOT pg_catalog.pg_is_in_recovery()") == "t":
@@ -281,12 +281,12 @@ def _transaction(values: tuple[str | None, ...]) -> OpenTransaction | None:
 
 def _since(link: Link, restart: str, end: int) -> float | None:
     """The seconds since the file with the restart point was last written; 0: it is the one that is written now."""
-    found = link.rows(
+    ages = link.rows(
         "SELECT extract(epoch FROM pg_catalog.clock_timestamp() - modification) FROM pg_catalog.pg_ls_waldir() "
         f"WHERE name = pg_catalog.pg_walfile_name({link.literal(restart)}) AND name <> pg_catalog.pg_walfile_name("
         f"{link.literal(lsn_text(end))})"
     )
-    return max(0.0, float(found[0][0] or 0)) if found else 0.0
+    return max(0.0, float(ages[0][0] or 0)) if ages else 0.0
 
 
 TIMED_OUT = "terminating logical replication worker due to timeout"

@@ -173,9 +173,9 @@ class Spool:
             self._folder = spark_options.make(spark_options.CHANGES)
             self._file = os.open(f"{self._folder}/messages", os.O_RDWR | os.O_CREAT, 0o600)
             kept, self._kept = self._kept, []
-            for each in kept:
-                assert each.data is not None and each.at is not None
-                self._file_away(each.first, each.data, each.at)
+            for message_portion in kept:
+                assert message_portion.data is not None and message_portion.at is not None
+                self._file_away(message_portion.first, message_portion.data, message_portion.at)
         if self._folder is None:
             self._kept.append(_Kept(portion.first, len(at), portion.data, at, 0, size))
         else:
@@ -197,7 +197,7 @@ class Spool:
         if not self._begun and not self._ended:
             return
         finish, when, xid, first, kinds = (np.concatenate(parts) for parts in zip(*self._begun, strict=True))
-        if len(self._begun) and sum(len(each[0]) for each in self._ended) != len(finish):
+        if len(self._begun) and sum(len(ended[0]) for ended in self._ended) != len(finish):
             raise PublisherError("08P01", "the last transaction is not complete")
         until, last = (np.concatenate(parts) for parts in zip(*self._ended, strict=True))
         numbers = np.searchsorted(first, [number for number, _ in self._origins], "right") - 1
@@ -225,18 +225,18 @@ class Spool:
 
     def portions(self, first: int, until: int) -> Iterator[MessagePortion]:
         """The messages of these numbers."""
-        for each in self._kept:
-            if each.first >= until:
+        for kept in self._kept:
+            if kept.first >= until:
                 return
-            if each.first + each.count <= first:
+            if kept.first + kept.count <= first:
                 continue
-            data, begins = each.data, each.at
+            data, begins = kept.data, kept.at
             if data is None or begins is None:
-                data = _read(self._file, each.offset, each.size)
-                begins = np.frombuffer(_read(self._file, each.offset + each.size, 4 * each.count), np.int32)
+                data = _read(self._file, kept.offset, kept.size)
+                begins = np.frombuffer(_read(self._file, kept.offset + kept.size, 4 * kept.count), np.int32)
             raw: Bytes = np.frombuffer(data, np.uint8)
             at = begins.astype(np.int64)
-            yield MessagePortion(data, raw, at, raw[at], each.first).part(first, until)
+            yield MessagePortion(data, raw, at, raw[at], kept.first).part(first, until)
 
     def relations(self, before: int | None = None) -> list[bytes]:
         """The RELATION messages before a message, or all of them; the last one of each relation."""
@@ -257,8 +257,8 @@ class Spool:
     def _small(self, place: int, until: int) -> Iterator[WireTransaction]:
         first, last = self.transactions[place].first_seq, self.transactions[until - 1].last_seq
         try:
-            found = read_transactions(self.messages(first, last + 1), self.known(first))
-            for number, transaction in enumerate(found, place):
+            transactions = read_transactions(self.messages(first, last + 1), self.known(first))
+            for number, transaction in enumerate(transactions, place):
                 if transaction.size or transaction.emitted or transaction.phase is not None:
                     yield self._placed(number, transaction)
         except ProtocolError as problem:
@@ -272,24 +272,28 @@ class Spool:
         phase = replace(transaction.phase, is_late=True)
         return replace(transaction, finish_lsn=place.finish_lsn, end_lsn=place.end_lsn, phase=phase)
 
-    def _lazily(self, found: BatchTransaction) -> WireTransaction:
-        messages = _Spooled(self, found)
-        begin = next(self.messages(found.first_seq, found.first_seq + 1))
+    def _lazily(self, transaction: BatchTransaction) -> WireTransaction:
+        messages = _Spooled(self, transaction)
+        begin = next(self.messages(transaction.first_seq, transaction.first_seq + 1))
         phase = read_begin_prepare(begin)[1] if begin[0] == BEGIN_PREPARE_TYPE else None
-        emitted = [self._placed_within(found, n) for n in self._emitted if found.first_seq < n < found.last_seq]
+        emitted = [
+            self._placed_within(transaction, n)
+            for n in self._emitted
+            if transaction.first_seq < n < transaction.last_seq
+        ]
         return WireTransaction(
-            found.xid,
-            found.finish_lsn,
-            found.end_lsn,
-            found.committed_at,
+            transaction.xid,
+            transaction.finish_lsn,
+            transaction.end_lsn,
+            transaction.committed_at,
             messages,
-            found.origin,
+            transaction.origin,
             tuple(emitted),
             phase=phase,
         )
 
-    def _placed_within(self, found: BatchTransaction, number: int) -> Emitted:
-        before = self.portions(found.first_seq, number)
+    def _placed_within(self, transaction: BatchTransaction, number: int) -> Emitted:
+        before = self.portions(transaction.first_seq, number)
         after = sum(int(np.count_nonzero(_IS_CHANGE[portion.kind])) for portion in before)
         return read_emitted(next(self.messages(number, number + 1)), after)
 

@@ -6,10 +6,11 @@ of a domain that calls a function of the server's database is left out.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from pgrepl.ground.frozen import frozen
 from pgrepl.replication.publisher.postgres.link import Link
@@ -18,6 +19,17 @@ from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
 from pgrepl.types.oids import FIRST_USER_OID
 
 Address: TypeAlias = "tuple[str, int]"  # a system table and an OID
+
+
+class ServerStatement(NamedTuple):
+    """A statement that makes an object of a server's here, or a part of one: the fact or the column of its definition
+    (`pgrepl.statements.definitions`)."""
+
+    what: str
+    text: str
+    kind: str  # empty: any of that name
+    of: str
+    part: str = ""
 
 
 def of_users(catalog: str, oid: str) -> str:
@@ -29,23 +41,25 @@ def of_users(catalog: str, oid: str) -> str:
 
 
 _OPTIONS = "coalesce(' WITH (' || pg_catalog.array_to_string(c.reloptions, ', ') || ')', '')"
+_VIEW_KIND = "CASE c.relkind WHEN 'v' THEN 'view' ELSE 'materialized view' END"
 _VIEWS = (
-    "SELECT c.oid, n.nspname, CASE c.relkind WHEN 'v' THEN 'view ' ELSE 'materialized view ' END"
-    " || pg_catalog.format('%I.%I', n.nspname, c.relname), pg_catalog.format('CREATE %s %I.%I%s AS\n%s%s;',"
+    f"SELECT c.oid, n.nspname, pg_catalog.format('%s %I.%I', {_VIEW_KIND}, n.nspname, c.relname), {_VIEW_KIND},"
+    " pg_catalog.format('%I.%I', n.nspname, c.relname), '', pg_catalog.format('CREATE %s %I.%I%s AS\n%s%s',"
     f" CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'MATERIALIZED VIEW' END, n.nspname, c.relname, {_OPTIONS},"
     " pg_catalog.rtrim(pg_catalog.pg_get_viewdef(c.oid), ';'),"
     " CASE c.relkind WHEN 'm' THEN E'\\n  WITH NO DATA' ELSE '' END),"
-    " pg_catalog.array_to_string(ARRAY(SELECT pg_catalog.pg_get_indexdef(i.indexrelid) FROM pg_catalog.pg_index i"
-    " WHERE i.indrelid = c.oid ORDER BY i.indexrelid), E'\\n'), NULL"
+    " (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(pg_catalog.format('index %I', x.relname),"
+    " pg_catalog.pg_get_indexdef(x.oid)) ORDER BY x.oid) FROM pg_catalog.pg_index i"
+    " JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = c.oid), NULL"
     " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
     f" WHERE c.relkind IN ('v', 'm') AND {of_users('pg_class', 'c.oid')}"
     " ORDER BY c.oid"
 )
 _ROUTINES = (
     "SELECT p.oid, n.nspname, CASE p.prokind WHEN 'p' THEN 'procedure ' ELSE 'function ' END"
-    " || p.oid::pg_catalog.regprocedure::text,"
-    " CASE WHEN p.prokind IN ('f', 'p') THEN pg_catalog.rtrim(pg_catalog.pg_get_functiondef(p.oid), E'\\n') || ';' END,"
-    " '', CASE WHEN p.prokind NOT IN ('f', 'p') THEN 'it is no plain function'"
+    " || p.oid::pg_catalog.regprocedure::text, 'routine', p.oid::pg_catalog.regprocedure::text, '',"
+    " CASE WHEN p.prokind IN ('f', 'p') THEN pg_catalog.rtrim(pg_catalog.pg_get_functiondef(p.oid), E'\\n') END,"
+    " NULL, CASE WHEN p.prokind NOT IN ('f', 'p') THEN 'it is no plain function'"
     " WHEN l.lanname NOT IN ('sql', 'plpgsql') THEN 'its language is ' || l.lanname END"
     " FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
     " JOIN pg_catalog.pg_language l ON l.oid = p.prolang"
@@ -53,9 +67,11 @@ _ROUTINES = (
 )
 _TRIGGERS = (
     "SELECT t.oid, n.nspname, pg_catalog.format('trigger %I on %s', t.tgname, t.tgrelid::pg_catalog.regclass),"
-    " pg_catalog.pg_get_triggerdef(t.oid) || ';', CASE t.tgenabled WHEN 'O' THEN '' ELSE"
-    " pg_catalog.format('ALTER TABLE %s %s TRIGGER %I;', t.tgrelid::pg_catalog.regclass, CASE t.tgenabled"
-    " WHEN 'D' THEN 'DISABLE' WHEN 'A' THEN 'ENABLE ALWAYS' ELSE 'ENABLE REPLICA' END, t.tgname) END, NULL"
+    " '', t.tgrelid::pg_catalog.regclass::text, pg_catalog.format('trigger %I', t.tgname),"
+    " pg_catalog.pg_get_triggerdef(t.oid), CASE WHEN t.tgenabled <> 'O' THEN"
+    " pg_catalog.json_build_array(pg_catalog.json_build_array(pg_catalog.format('trigger %I enabled', t.tgname),"
+    " pg_catalog.format('ALTER TABLE %s %s TRIGGER %I', t.tgrelid::pg_catalog.regclass, CASE t.tgenabled"
+    " WHEN 'D' THEN 'DISABLE' WHEN 'A' THEN 'ENABLE ALWAYS' ELSE 'ENABLE REPLICA' END, t.tgname))) END, NULL"
     " FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid"
     " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE NOT t.tgisinternal AND t.tgparentid = 0"
     f" AND {of_users('pg_class', 'c.oid')} ORDER BY t.oid"
@@ -87,42 +103,45 @@ class Program:
     address: Address
     schema: str
     name: str  # with its kind
-    made: tuple[str, ...]  # the statements
+    made: tuple[ServerStatement, ...]
     refused: str | None  # why it cannot be made here, if that is known
 
 
 def programs(link: Link, kinds: Collection[str] = ("routine", "view", "trigger")) -> list[Program]:
-    found = []
+    listed = []
     for kind, catalog, query in _KINDS:
-        for oid, schema, name, made, more, refused in link.rows(query) if kind in kinds else ():
-            later = [f"{text.rstrip(';')};" for text in (more or "").splitlines()]
-            found.append(Program((catalog, int(oid or 0)), schema or "", name or "", (made or "", *later), refused))
-    return found
+        for oid, schema, name, of_kind, of, part, text, more, refused in link.rows(query) if kind in kinds else ():
+            made = tuple(
+                ServerStatement(name or "", f"{each};", of_kind or "", of or "", of_it)
+                for of_it, each in ((part or "", text or ""), *json.loads(more or "[]"))
+            )
+            listed.append(Program((catalog, int(oid or 0)), schema or "", name or "", made, refused))
+    return listed
 
 
-def in_order(link: Link, found: Collection[Program], there: Collection[Address]) -> Iterator[Program]:
+def in_order(link: Link, listed: Collection[Program], there: Collection[Address]) -> Iterator[Program]:
     """Each after what it needs; `there`: what exists besides. What needs something else is refused."""
     needs: dict[Address, dict[Address, str]] = defaultdict(dict)
     for catalog, oid, needed_catalog, needed, name in link.rows(_NEEDS):
         needs[catalog or "", int(oid or 0)][needed_catalog or "", int(needed or 0)] = name or ""
-    waiting = {each.address: each for each in found}
+    waiting = {program.address: program for program in listed}
     done = set(there)
 
-    def place(each: Program) -> Iterator[Program]:
-        if waiting.pop(each.address, None) is None:
+    def place(program: Program) -> Iterator[Program]:
+        if waiting.pop(program.address, None) is None:
             return
-        refused = each.refused
-        for address, name in needs[each.address].items():
+        refused = program.refused
+        for address, name in needs[program.address].items():
             if address in waiting:
                 yield from place(waiting[address])
-            if address not in done and address != each.address and refused is None:
+            if address not in done and address != program.address and refused is None:
                 refused = f"it needs {name}"
         if refused is None:
-            done.add(each.address)
-        yield replace(each, refused=refused)
+            done.add(program.address)
+        yield replace(program, refused=refused)
 
-    for each in found:
-        yield from place(each)
+    for program in listed:
+        yield from place(program)
 
 
 # --- types ------------------------------------------------------------------------------------------------------------
@@ -181,6 +200,10 @@ class _Check:
     definition: str
     uses: str  # what it calls of the server's own
 
+    @property
+    def is_not_valid(self) -> bool:
+        return self.definition.endswith(" NOT VALID")
+
 
 @frozen
 class _Type:
@@ -217,12 +240,12 @@ class ServerTypes:
 
     def is_made(self, typoid: int, typmod: int) -> bool:
         """Can a column here have the type: is it here, or can it be made?"""
-        found = self._find(typoid)
-        if found is None:
+        pg_type = self._find(typoid)
+        if pg_type is None:
             return is_here(typoid, typmod)
-        if found.element:
-            return self._find(found.element) is not None and self.is_made(found.element, -1)
-        return found.kind != "d" or self.is_made(found.base, found.base_typmod)
+        if pg_type.element:
+            return self._find(pg_type.element) is not None and self.is_made(pg_type.element, -1)
+        return pg_type.kind != "d" or self.is_made(pg_type.base, pg_type.base_typmod)
 
     def needed(self, typoid: int) -> tuple[RemoteType, ...]:
         """The types that have to be made for a type that can be made, in order."""
@@ -231,66 +254,69 @@ class ServerTypes:
     def all(self) -> list[RemoteType]:
         """All that can be made, in order."""
         self._ask()
-        found = [made for oid in self._types if self.is_made(oid, -1) for made in self._needed(oid)]
-        return list(dict.fromkeys(found))
+        types = [one for oid in self._types if self.is_made(oid, -1) for one in self._needed(oid)]
+        return list(dict.fromkeys(types))
 
-    def left_out(self) -> Iterator[tuple[str, str]]:
-        """The defaults and constraints that domains lack, each with its name, as statements that can be run when the
-        functions are there."""
-        for found in self._types.values():
-            name = quote_qualified(found.schema, found.name)
-            if found.default is not None and found.default_uses:
-                yield f"default of domain {name}", f"ALTER DOMAIN {name} SET DEFAULT {found.default};"
-            for check in self._checks[found.oid]:
-                if check.uses:
-                    yield f"constraint {check.name} of domain {name}", _add_check(name, check)
+    def left_out(self, *, not_valid: bool = False) -> Iterator[ServerStatement]:
+        """The defaults and constraints that domains lack, as statements that can be run when the functions are there.
+        `not_valid`: and the constraints that domains get behind CREATE DOMAIN."""
+        for pg_type in self._types.values():
+            name = quote_qualified(pg_type.schema, pg_type.name)
+            if pg_type.default is not None and pg_type.default_uses:
+                text = f"ALTER DOMAIN {name} SET DEFAULT {pg_type.default};"
+                yield ServerStatement(f"default of domain {name}", text, "type", name, "default")
+            for check in self._checks[pg_type.oid]:
+                if check.uses or (not_valid and check.is_not_valid):
+                    what = f"constraint {check.name} of domain {name}"
+                    part = f"constraint {quote_identifier(check.name)}"
+                    yield ServerStatement(what, _add_check(name, check), "type", name, part)
 
     def _needed(self, typoid: int) -> Iterator[RemoteType]:
-        found = self._find(typoid)
-        if found is None:
+        pg_type = self._find(typoid)
+        if pg_type is None:
             return
-        for part in (found.element, found.base, *(each.type for each in self._attributes[found.oid])):
+        for part in (pg_type.element, pg_type.base, *(attribute.type for attribute in self._attributes[pg_type.oid])):
             if part and self.is_made(part, -1):
                 yield from self._needed(part)
-        if not found.element:
-            yield self._made(found)
+        if not pg_type.element:
+            yield self._made(pg_type)
 
-    def _made(self, found: _Type) -> RemoteType:
-        name = quote_qualified(found.schema, found.name)
-        if found.kind == "e":
-            labels = ", ".join(map(quote_literal, self._labels[found.oid]))
-            return RemoteType(found.schema, found.name, (f"CREATE TYPE {name} AS ENUM ({labels});",))
-        if found.kind == "c":
-            return self._composite(found, name)
-        return self._domain(found, name)
+    def _made(self, pg_type: _Type) -> RemoteType:
+        name = quote_qualified(pg_type.schema, pg_type.name)
+        if pg_type.kind == "e":
+            labels = ", ".join(map(quote_literal, self._labels[pg_type.oid]))
+            return RemoteType(pg_type.schema, pg_type.name, (f"CREATE TYPE {name} AS ENUM ({labels});",))
+        if pg_type.kind == "c":
+            return self._composite(pg_type, name)
+        return self._domain(pg_type, name)
 
-    def _domain(self, found: _Type, name: str) -> RemoteType:
-        text = f"CREATE DOMAIN {name} AS {found.base_name}{found.collation}{' NOT NULL' if found.notnull else ''}"
+    def _domain(self, domain: _Type, name: str) -> RemoteType:
+        text = f"CREATE DOMAIN {name} AS {domain.base_name}{domain.collation}{' NOT NULL' if domain.notnull else ''}"
         left, later = [], []
-        if found.default is not None and found.default_uses:
-            left.append(f"the default of domain {name} is not here: it uses {found.default_uses}")
-        elif found.default is not None:
-            text += f" DEFAULT {found.default}"
-        for check in self._checks[found.oid]:
+        if domain.default is not None and domain.default_uses:
+            left.append(f"the default of domain {name} is not here: it uses {domain.default_uses}")
+        elif domain.default is not None:
+            text += f" DEFAULT {domain.default}"
+        for check in self._checks[domain.oid]:
             if check.uses:
                 left.append(f"constraint {check.name} of domain {name} is not here: it uses {check.uses}")
-            elif check.definition.endswith(" NOT VALID"):
+            elif check.is_not_valid:
                 later.append(_add_check(name, check))
             else:
                 text += f"\n    CONSTRAINT {quote_identifier(check.name)} {check.definition}"
-        return RemoteType(found.schema, found.name, (f"{text};", *later), tuple(left))
+        return RemoteType(domain.schema, domain.name, (f"{text};", *later), tuple(left))
 
-    def _composite(self, found: _Type, name: str) -> RemoteType:
+    def _composite(self, composite: _Type, name: str) -> RemoteType:
         lines, left = [], []
-        for each in self._attributes[found.oid]:
-            is_made = self.is_made(each.type, each.typmod)
+        for attribute in self._attributes[composite.oid]:
+            is_made = self.is_made(attribute.type, attribute.typmod)
             if not is_made:
-                shown = f"attribute {each.name} of type {name}"
-                left.append(f"{shown}: type {each.type_name} is not here: its values as text")
-            text = f"{each.type_name}{each.collation}" if is_made else "text"
-            lines.append(f"\n    {quote_identifier(each.name)} {text}")
-        made = f"CREATE TYPE {name} AS ({','.join(lines)}\n);"
-        return RemoteType(found.schema, found.name, (made,), tuple(left))
+                shown = f"attribute {attribute.name} of type {name}"
+                left.append(f"{shown}: type {attribute.type_name} is not here: its values as text")
+            text = f"{attribute.type_name}{attribute.collation}" if is_made else "text"
+            lines.append(f"\n    {quote_identifier(attribute.name)} {text}")
+        command = f"CREATE TYPE {name} AS ({','.join(lines)}\n);"
+        return RemoteType(composite.schema, composite.name, (command,), tuple(left))
 
     def _find(self, typoid: int) -> _Type | None:
         if typoid < FIRST_USER_OID:

@@ -109,13 +109,13 @@ class ConflictsMet:
             self.missed.append(Missed(kind, None, conflict))
 
     def _of_others(self, table: Relation) -> Foreign:
-        found = self._foreign.get(table.oid)
-        if found is None:
+        foreign = self._foreign.get(table.oid)
+        if foreign is None:
             snapshot = self._session.transaction.numbering.last_snapshot()
             own = lake_table(self._session, table.oid)
-            found = foreign_rows(self._session, own, self._progress.origin, snapshot) if self._tells else NOBODYS
-            self._foreign[table.oid] = found
-        return found
+            foreign = foreign_rows(self._session, own, self._progress.origin, snapshot) if self._tells else NOBODYS
+            self._foreign[table.oid] = foreign
+        return foreign
 
     def rejected(
         self, error: PgError, leaf: _Leaf, message: Message, row: Row, live: LiveRow | None, searched: Row | None
@@ -159,8 +159,8 @@ class DeletedRows:
 
     def of(self, table: Relation, searched: Sequence[Any]) -> RowOrigin | None:
         """Who has deleted the row, which is not the subscription; None: nobody, as far as is known."""
-        found = self._of(table)
-        return found.get(_key(table, self._attnums(table), searched)) if found else None
+        origins = self._of(table)
+        return origins.get(_key(table, self._attnums(table), searched)) if origins else None
 
     def _attnums(self, table: Relation) -> list[int]:
         index = identity_or_primary_key(self._session, table)
@@ -179,7 +179,7 @@ class DeletedRows:
             since = retained_from(self._session, self._subscription)
             last = self._session.transaction.numbering.last_snapshot()
             self._snapshots = [] if since is None else snapshots(self._session, since, last)
-        found: dict[tuple[Any, ...], RowOrigin] = {}
+        origins: dict[tuple[Any, ...], RowOrigin] = {}
         attnums = self._attnums(table)
         number = lake_table(self._session, table.oid).table_id if self._snapshots else 0
         for snapshot in self._snapshots:
@@ -190,8 +190,8 @@ class DeletedRows:
             origin = RowOrigin(snapshot.origin, snapshot.first, snapshot.time)
             for change in changes_at(self._session, table.oid, snapshot.id, labels_then=False):
                 if change.old is not None and change.new is None:
-                    found[_key(table, attnums, change.old)] = origin
-        return found
+                    origins[_key(table, attnums, change.old)] = origin
+        return origins
 
 
 def _key(table: Relation, attnums: Sequence[int], row: Sequence[Any]) -> tuple[Any, ...]:

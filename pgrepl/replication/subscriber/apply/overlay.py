@@ -291,9 +291,9 @@ class _Finder:
         self._found.setdefault(self._key(live.row), []).append(live)
 
     def remove(self, live: LiveRow) -> None:
-        found = self._found.get(self._key(live.row))
-        if found and live in found:
-            found.remove(live)
+        rows = self._found.get(self._key(live.row))
+        if rows and live in rows:
+            rows.remove(live)
 
     def clear(self) -> None:
         self._empty = True

@@ -137,10 +137,10 @@ class Player:
         self.journal.begin(transaction)
 
     def overlay(self, table: Relation) -> Overlay:
-        found = self.overlays.get(table.oid)
-        if found is None:
-            found = self.overlays[table.oid] = Overlay(self._session, table, self.journal)
-        return found
+        overlay = self.overlays.get(table.oid)
+        if overlay is None:
+            overlay = self.overlays[table.oid] = Overlay(self._session, table, self.journal)
+        return overlay
 
     def _open(self, sent: SentRelation) -> _Table:
         table = self._tables.get(sent)
@@ -155,10 +155,10 @@ class Player:
         """The table, if changes of the transaction are applied to it. With schema_changes it may lack columns as long
         as none are, or be still to come."""
         if self._follows and sent not in self._tables:
-            found = target_or_none(self._session, sent)
-            if found is None and self._subscription.subschemachanges in WITH_TABLES:
+            target = target_or_none(self._session, sent)
+            if target is None and self._subscription.subschemachanges in WITH_TABLES:
                 return None
-            if found is not None and not self._is_copied(found.oid, finish_lsn):
+            if target is not None and not self._is_copied(target.oid, finish_lsn):
                 return None
         table = self._open(sent)
         return table if self._is_copied(table.target.relation.oid, finish_lsn) else None
@@ -176,8 +176,8 @@ class Player:
         else:
             counting = ranges.changes(message, transaction.xid)
             self.passed += not counting
-            for each in counting:
-                self._apply(each, table)
+            for counted in counting:
+                self._apply(counted, table)
 
     def _apply(self, message: Message, table: _Table) -> None:
         if self._decisions:
@@ -200,10 +200,10 @@ class Player:
 
     def _truncate(self, message: TruncateMessage, transaction: WireTransaction) -> None:
         """Empty the tables of a TRUNCATE (apply_handle_truncate)."""
-        found = (self._concerned(sent, transaction.finish_lsn) for sent in message.relations)
+        concerned = (self._concerned(sent, transaction.finish_lsn) for sent in message.relations)
         targets = (
             table.target.relation
-            for table in found
+            for table in concerned
             if table is not None
             and ((ranges := self.ranges.get(table.target.relation.oid)) is None or ranges.truncates(transaction.xid))
         )
@@ -283,18 +283,18 @@ class _Table:
         assert message.new is not None
         searched = tuple(self.target.store(message.old if message.old is not None else message.new))
         leaf, there = self._leaf(searched, identity=True)
-        found = leaf.find(there)
-        if found is None:
+        live = leaf.find(there)
+        if live is None:
             partition = "'s partition" if self._router else ""
             what = f'updated in replication target relation{partition} "{leaf.table.name}"'
             self._player.conflicts.miss(leaf, message, there, what)
             return
-        self._player.conflicts.look(leaf, message, found, there)
-        row = leaf.from_root(self.target.modify(leaf.to_root(found.row), message.new))
+        self._player.conflicts.look(leaf, message, live, there)
+        row = leaf.from_root(self.target.modify(leaf.to_root(live.row), message.new))
         if leaf.overlay.fits(row):
-            leaf.update(found, row, there, self._sent_columns(leaf, message.new) if leaf.triggers else None, message)
+            leaf.update(live, row, there, self._sent_columns(leaf, message.new) if leaf.triggers else None, message)
             return
-        leaf.delete(found, there)
+        leaf.delete(live, there)
         other, moved = self._leaf(leaf.to_root(row))
         other.insert(moved, message)
 
@@ -315,14 +315,14 @@ class _Table:
     def delete(self, message: Message) -> None:
         assert message.old is not None
         leaf, there = self._leaf(tuple(self.target.store(message.old)), identity=True)
-        found = leaf.find(there)
-        if found is None:
+        live = leaf.find(there)
+        if live is None:
             self._player.conflicts.miss(
                 leaf, message, there, f'deleted in replication target relation "{leaf.table.name}"'
             )
             return
-        self._player.conflicts.look(leaf, message, found, there)
-        leaf.delete(found, there)
+        self._player.conflicts.look(leaf, message, live, there)
+        leaf.delete(live, there)
 
     def _leaf(self, row: Row, *, identity: bool = False) -> tuple[_Leaf, Row]:
         """The leaf that a row is routed to, and the row in that leaf's layout. `identity`: check the leaf's replica
@@ -419,10 +419,10 @@ class _Leaf:
         """The row, once more if tables have been written meanwhile."""
         if generation == self._player.generation:
             return live
-        found = self.find(searched)
-        if found is None or found.row != old:
+        again = self.find(searched)
+        if again is None or again.row != old:
             raise modified_by_trigger(done)
-        return found
+        return again
 
     def _fire(self, change: ModifiedRow, columns: frozenset[int] | None = None) -> None:
         """Fire the AFTER triggers of the row."""

@@ -96,7 +96,7 @@ class Emptied:
 
     @property
     def oids(self) -> tuple[int, ...]:
-        return tuple([each.oid for each in self.relations])
+        return tuple([table.oid for table in self.relations])
 
 
 Entry: TypeAlias = "Changed | Emptied"

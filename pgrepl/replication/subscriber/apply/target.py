@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.facts.relation import Attribute, Relation, find_relation
 from pgrepl.catalog.facts.relation_parts import identity_or_primary_key
 from pgrepl.catalog.facts.subscription import check_subscription_relkind
+from pgrepl.catalog.store.system import FIRST_NORMAL_OID
 from pgrepl.expr.analyse.casts import length_function
 from pgrepl.expr.catalog_trees import column_default
 from pgrepl.expr.evaluate.compiler import Compiled
@@ -136,14 +137,14 @@ class TargetTable:
 
     def _find_defaults(self) -> list[_Default]:
         context = Context(self._session)
-        found = []
+        defaults = []
         for n, attribute in enumerate(self.relation.attributes):
             if self.places[n] >= 0 or attribute.dropped or attribute.generated:
                 continue
             expr = column_default(self._session, self.relation, attribute)
             if expr is not None:
-                found.append(_Default(n, compile(expr, context), not contains_mutable_functions(expr)))
-        return found
+                defaults.append(_Default(n, compile(expr, context), not contains_mutable_functions(expr)))
+        return defaults
 
     def _converter(self, place: int, local: Attribute, binary: bool) -> Convert | None:
         sent, convert = self.sent.columns[place], self._text_converter(place, local, binary)
@@ -161,7 +162,8 @@ class TargetTable:
     def _text_converter(self, place: int, local: Attribute, binary: bool) -> Convert | None:
         sent = self.sent.columns[place]
         style = self._session.text_style
-        if binary and sent.sent_as != local.type:
+        # a type of the server's users is not known here by its OID; a copy brings its values as text
+        if binary and sent.sent_as != local.type and sent.text_of < FIRST_NORMAL_OID:
             send, receive = sends(sent.sent_as), receives(local.type)
             if send is not None and receive is not None:
                 if sent.text_of:
@@ -194,11 +196,11 @@ def target_or_none(session: Session, sent: SentRelation) -> Relation | None:
 
 def find_target(session: Session, sent: SentRelation) -> Relation:
     """The table with the relation's name."""
-    found = target_or_none(session, sent)
-    if found is None:
+    target = target_or_none(session, sent)
+    if target is None:
         raise PgError("55000", f'logical replication target relation "{sent.qualified_name}" does not exist')
-    check_subscription_relkind(found)
-    return found
+    check_subscription_relkind(target)
+    return target
 
 
 def differing_types(session: Session, local: Relation, sent: SentRelation) -> bool:
@@ -330,9 +332,9 @@ def converted(session: Session, column: SentColumn, attribute: Attribute, place:
     from pgrepl.engine.copy_rows import KernelColumn
     from pgrepl.expr.arrow.program import conversion_of
 
-    made = copied(column, attribute, place)
-    if made is not None:
-        return made
+    by_columns = copied(column, attribute, place)
+    if by_columns is not None:
+        return by_columns
     if not is_same(column, attribute):
         check_readable(session, attribute)
     value = conversion_of(through_text(column, attribute, place + 1), Context(session, WIRE_STYLE))

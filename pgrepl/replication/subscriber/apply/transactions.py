@@ -128,7 +128,7 @@ def step_through(
         if several:
             session.transaction.begin_subtransaction()
         try:
-            found, unapplied = step(session, subscription, transaction, log, between, follow, only)
+            applied_changes, unapplied = step(session, subscription, transaction, log, between, follow, only)
         except PgError as failure:
             if done == skipped:
                 raise
@@ -138,7 +138,7 @@ def step_through(
         if several:
             session.transaction.release_subtransaction()
         passed += unapplied
-        changes += found
+        changes += applied_changes
         done += 1
     applied = Applied(done, changes, transactions[done - 1].end_lsn, error, passed)
     return _advance(session, subscription, transactions[:done], applied, log, only)

@@ -118,12 +118,12 @@ class TriggeredTables:
     def first_run(self, transactions: Sequence[WireTransaction]) -> tuple[int, int] | None:
         """The first run of transactions that change them: its start and its end. Transactions that are applied with the
         lock in any case are not looked at."""
-        concerned = (not each.is_large and self.concern(each) for each in transactions)
-        start = next((number for number, found in enumerate(concerned) if found), None)
+        concerned = (not transaction.is_large and self.concern(transaction) for transaction in transactions)
+        start = next((number for number, is_concerned in enumerate(concerned) if is_concerned), None)
         if start is None:
             return None
         return start, next(
-            (number for number, found in enumerate(concerned, start + 1) if not found), len(transactions)
+            (number for number, is_concerned in enumerate(concerned, start + 1) if not is_concerned), len(transactions)
         )
 
     def concern(self, transaction: WireTransaction) -> bool:
@@ -147,10 +147,10 @@ def has_triggers(session: Session, relid: int) -> bool:
 
 def applied_triggers(session: Session, table: Relation) -> RelationTriggers | None:
     """The triggers that fire for replicated rows of a table. None: there are none, also of foreign keys."""
-    found = relation_triggers(session, table)
-    if found is None and _checks_keys(session, table.oid):
-        found = RelationTriggers(session, table, ())
-    return found
+    triggers = relation_triggers(session, table)
+    if triggers is None and _checks_keys(session, table.oid):
+        triggers = RelationTriggers(session, table, ())
+    return triggers
 
 
 def _checks_keys(session: Session, relid: int) -> bool:
@@ -222,18 +222,18 @@ def _limited(text: str) -> str:
 
 def _portions(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
     """The rows in portions. Those before a failure of the publisher come first."""
-    found: list[Row] = []
+    portion: list[Row] = []
     try:
         for row in rows:
-            found.append(row)
-            if len(found) == size:
-                yield found
-                found = []
+            portion.append(row)
+            if len(portion) == size:
+                yield portion
+                portion = []
     except PgError:
-        yield found
+        yield portion
         raise
-    if found:
-        yield found
+    if portion:
+        yield portion
 
 
 def load(

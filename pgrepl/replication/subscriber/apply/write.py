@@ -60,9 +60,9 @@ def keys_of(session: Session, overlay: Overlay) -> Iterator[LockRequest]:
     """The locks of the unique keys of the new versions of rows."""
     relation = overlay.relation
     indexes = [unique_index(session, relation, info) for info in all_unique_indexes(session, relation)]
-    for each in overlay.steps() if indexes else ():
+    for step in overlay.steps() if indexes else ():
         for index in indexes:
-            values = None if each.row is None else index.values(each.row)
+            values = None if step.row is None else index.values(step.row)
             if values is not None:
                 yield key_lock(overlay.relation.oid, index, values)
 
@@ -169,11 +169,11 @@ class _Run:
         writes: dict[int, Write] = {}
         for change in self._changes:
             oid = change.table.oid
-            found = writes.get(oid)
-            if found is None:
-                found = writes[oid] = Write(session, lake_table(session, oid))
-                found.keeps_places = found.has_free_keys = True
-            _add(found, change)
+            table_write = writes.get(oid)
+            if table_write is None:
+                table_write = writes[oid] = Write(session, lake_table(session, oid))
+                table_write.keeps_places = table_write.has_free_keys = True
+            _add(table_write, change)
         is_found_so = len(writes) == 1 and _is_found_so(self._changes)
         commit.record_writes(session, list(writes.values()), self._extra)
         row_ids = self._arrive(writes)
@@ -236,13 +236,13 @@ def _is_found_so(changes: Sequence[Changed]) -> bool:
 
 def _order(changes: Sequence[Changed], row_ids: Sequence[int]) -> list[list[int]]:
     """The order of changes for commit_extra_info: tables, each with the ids of its rows."""
-    found: list[list[int]] = []
+    order: list[list[int]] = []
     for change, row_id in zip(changes, row_ids, strict=True):
         table = change.table.oid
-        if not found or found[-1][0] != table:
-            found.append([table])
-        found[-1].append(row_id)
-    return found
+        if not order or order[-1][0] != table:
+            order.append([table])
+        order[-1].append(row_id)
+    return order
 
 
 # --- two phase --------------------------------------------------------------------------------------------------------
@@ -290,16 +290,16 @@ def end(session: Session, subscription: tables.pg_subscription, transaction: Wir
     phase = transaction.phase
     assert phase is not None
     gid = gid_of(subscription, transaction)
-    found = prepared.found(session, gid)
+    waiting = prepared.found(session, gid)
     if phase.kind == COMMIT:
-        if found is None:
+        if waiting is None:
             if not prepared.was_prepared(session, gid):
                 return  # it was empty: of such a one a server of 16 tells the end alone
             raise PgError("42704", f'prepared transaction with identifier "{gid}" does not exist')
-    elif found is None or (found.origin_lsn, found.origin_at) != (phase.prepare_end_lsn, phase.prepared_at):
+    elif waiting is None or (waiting.origin_lsn, waiting.origin_at) != (phase.prepare_end_lsn, phase.prepared_at):
         return  # it has not been received (LookupGXact)
     session.transaction.numbering.begin_group()
-    prepared.finish(session, found, commit=phase.kind == COMMIT)
+    prepared.finish(session, waiting, commit=phase.kind == COMMIT)
     if phase.kind == COMMIT:
         commit_prepared(session, subscription, transaction)
     _note(session, said(subscriptions.origin_name(subscription.oid), transaction))
@@ -312,17 +312,17 @@ def gid_of(subscription: tables.pg_subscription, transaction: WireTransaction) -
 
 def prepared_of(session: Session, subscription: tables.pg_subscription) -> list[str]:
     """The prepared transactions of a subscription."""
-    found = store.rows(session, tables.pgrepl_prepared, datid=subscription.subdbid)
-    return [row.gid for row in found if row.gid.startswith(f"pg_gid_{subscription.oid}_")]
+    waiting = store.rows(session, tables.pgrepl_prepared, datid=subscription.subdbid)
+    return [row.gid for row in waiting if row.gid.startswith(f"pg_gid_{subscription.oid}_")]
 
 
 def roll_back_prepared(session: Session, subscription: tables.pg_subscription) -> None:
     """Roll back the prepared transactions of a subscription, whose ends no slot will send."""
     for gid in prepared_of(session, subscription):
-        found = prepared.found(session, gid)
-        assert found is not None
+        waiting = prepared.found(session, gid)
+        assert waiting is not None
         session.transaction.numbering.begin_group()
-        prepared.finish(session, found, commit=False)
+        prepared.finish(session, waiting, commit=False)
         session.transaction.numbering.store_snapshot()
 
 
@@ -356,9 +356,9 @@ def _wanted(session: Session, player: Player) -> Iterator[LockRequest]:
 def _of_rows(session: Session, overlay: Overlay) -> Iterator[LockRequest]:
     oid = overlay.relation.oid
     has_keys = bool(all_unique_indexes(session, overlay.relation))
-    for each in overlay.steps():
-        if each.place is not None:
-            yield LockRequest(LockKind.ROW, oid, each.place.row, RowMode.UPDATE)
+    for step in overlay.steps():
+        if step.place is not None:
+            yield LockRequest(LockKind.ROW, oid, step.place.row, RowMode.UPDATE)
             if has_keys:
-                yield change_lock(oid, each.place.row)
+                yield change_lock(oid, step.place.row)
     yield from keys_of(session, overlay)

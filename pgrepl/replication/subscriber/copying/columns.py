@@ -123,11 +123,11 @@ def made_column(
 ) -> KernelColumn:
     """The column as it is, by a cast, or through the text of each value."""
     kept = [source.table.column(source.columns[place]) for source in sources]
-    made = copied(sent, attribute, place)
-    if made is not None:
+    by_columns = copied(sent, attribute, place)
+    if by_columns is not None:
         for source in kept:
             _check_form(source, target, same=is_same(sent, attribute))
-        return made
+        return by_columns
     if len({(column.attnum, column.kept_alike) for column in kept}) > 1:
         raise Declined(f'column "{target.name}", which partitions keep in other ways')
     if target.has_dimensions:

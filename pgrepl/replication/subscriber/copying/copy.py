@@ -188,20 +188,20 @@ def divide_tables(context: WorkerContext, relids: Sequence[int]) -> set[int]:
         known = ranges.copy_ranges(session, subscription.oid)
         key_ranges = None if publisher.copies is None else publisher.copies.ranges
         answers = {relid: _divided(session, subscription, relid, key_ranges) for relid in relids if relid not in known}
-        found = {relid: made for relid, made in answers.items() if isinstance(made, CopyRanges)}
-        if found:
+        divided = {relid: answer for relid, answer in answers.items() if isinstance(answer, CopyRanges)}
+        if divided:
             context.lock(subscription, state.position(session, subscription.oid))
-            for relid, made in found.items():
-                ranges.store(session, subscription.oid, relid, made)
+            for relid, copied_ranges in divided.items():
+                ranges.store(session, subscription.oid, relid, copied_ranges)
         whole = [
-            (relation(session, relid).qualified_name, made.reason)
-            for relid, made in answers.items()
-            if isinstance(made, Undivided)
+            (relation(session, relid).qualified_name, answer.reason)
+            for relid, answer in answers.items()
+            if isinstance(answer, Undivided)
         ]
     for name, reason in whole:
         text = f'subscription "{subscription.subname}": table {name} is copied as a whole, because {reason}'
         context.log.log(text, detail="If the copy is interrupted, it begins again.")
-    return {relid for relid in relids if relid in known or relid in found}
+    return {relid for relid in relids if relid in known or relid in divided}
 
 
 def _divided(
@@ -217,22 +217,22 @@ def _divided(
         size = max(size // _LOCKED, 1)
     try:
         with asking():
-            found = key_ranges.divide(table.schema, table.name, subscription.subpublications, size)
+            answer = key_ranges.divide(table.schema, table.name, subscription.subpublications, size)
     except PgError:
         return None  # of this table at the publisher: its copy meets it, in state d, and others are copied
-    if found is None or isinstance(found, Undivided):
-        return found
+    if answer is None or isinstance(answer, Undivided):
+        return answer
     if table.kind != "r":
         return Undivided("it is partitioned here")
     if not fires_by_row:
         return Undivided("it has triggers of statements or constraints here")
     if estimate(session, lake_table(session, relid)):
         return Undivided("it has rows here")
-    if len(found[1]) < 2:
+    if len(answer[1]) < 2:
         return Undivided("a sample of its rows does not tell where to divide it")
-    made = CopyRanges(*found)
-    made.since = last_snapshot(session)
-    return made
+    copied_ranges = CopyRanges(*answer)
+    copied_ranges.since = last_snapshot(session)
+    return copied_ranges
 
 
 def _finish(
@@ -372,8 +372,8 @@ def _definition(
         return None
     table = relation(session, relid)
     with asking(), working():
-        found = described(subscription, publisher, table.schema, table.name)
-    return definition_of(found, table.schema, table.name)
+        definitions = described(subscription, publisher, table.schema, table.name)
+    return definition_of(definitions, table.schema, table.name)
 
 
 def _add_columns(
@@ -470,7 +470,7 @@ def _others_write(session: Session, subid: int, relid: int, since: int) -> bool:
     """Whether somebody else has written to a table that was empty when its copy began: their rows may have its keys."""
     ours = subscriptions.origin_name(subid), subscriptions.origin_name(subid, relid)
     written = snapshots(session, since, last_snapshot(session))
-    return any(relid in each.tables and each.origin not in ours for each in written)
+    return any(relid in snapshot.tables and snapshot.origin not in ours for snapshot in written)
 
 
 def _source(
@@ -533,7 +533,7 @@ def _load(
                 break
             checked.append(rows)
             number += len(batch.rows)
-        _insert([each for rows in checked for each in rows], lines, alone=alone)
+        _insert([row for rows in checked for row in rows], lines, alone=alone)
         if failure is not None:
             raise failure
         count_rows(sum(len(batch.rows) for batch in portion), sum(batch.size for batch in portion))
@@ -572,34 +572,34 @@ class _Batch(NamedTuple):
 
 def _batches(rows: Iterable[Row], measure: Callable[[Row], int], most: int) -> Iterator[_Batch]:
     """A batch gets its keys when all its rows have been checked."""
-    found: list[Row] = []
+    rows_of_batch: list[Row] = []
     size = 0
     failure: PgError | None = None
     try:
         for row in rows:
-            found.append(row)
+            rows_of_batch.append(row)
             size += measure(row)
-            if len(found) >= most or size >= BATCH_BYTES:
-                yield _Batch(found, size)
-                found, size = [], 0
+            if len(rows_of_batch) >= most or size >= BATCH_BYTES:
+                yield _Batch(rows_of_batch, size)
+                rows_of_batch, size = [], 0
     except PgError as error:
         failure = error
-    if found or failure is not None:
-        yield _Batch(found, size, failure)
+    if rows_of_batch or failure is not None:
+        yield _Batch(rows_of_batch, size, failure)
 
 
 def _portions(batches: Iterable[_Batch]) -> Iterator[list[_Batch]]:
     """The batches whose keys are looked up together."""
-    found: list[_Batch] = []
+    portion: list[_Batch] = []
     count = 0
     for batch in batches:
-        found.append(batch)
+        portion.append(batch)
         count += len(batch.rows)
         if count >= PORTION or batch.failure is not None:
-            yield found
-            found, count = [], 0
-    if found:
-        yield found
+            yield portion
+            portion, count = [], 0
+    if portion:
+        yield portion
 
 
 def _load_with_triggers(
@@ -635,17 +635,17 @@ def _measure(columns: Sequence[SentColumn]) -> Callable[[Row], int]:
 
 def _insert(placed: list[_Placed], lines: Lines, *, alone: bool) -> None:
     by_overlay: dict[Overlay, list[Row]] = {}
-    for each in placed:
-        by_overlay.setdefault(each.overlay, []).append(each.row)
+    for row in placed:
+        by_overlay.setdefault(row.overlay, []).append(row.row)
     for overlay, rows in by_overlay.items():
         overlay.prefetch_keys(rows)
-    for each in placed:
+    for row in placed:
         try:
-            each.overlay.enter(each.row)
+            row.overlay.enter(row.row)
         except PgError as error:
             if alone:
-                raise lines.of_row(error, each.line, each.sent) from None
-            raise lines.of_number(error, each.line) from None  # the line's text is not known any more
+                raise lines.of_row(error, row.line, row.sent) from None
+            raise lines.of_number(error, row.line) from None  # the line's text is not known any more
 
 
 def tables_in(session: Session, subid: int, *states: str) -> list[int]:

@@ -41,8 +41,8 @@ class CopyRanges:
         """`key`: the names and the publisher's types of its columns."""
         self.key = tuple(key)
         self._read = [READ[type] for _, type in key]
-        self.ranges = sorted(ranges, key=lambda each: self._place(each.lower))
-        self._lower = [self._place(each.lower) for each in self.ranges]
+        self.ranges = sorted(ranges, key=lambda piece: self._place(piece.lower))
+        self._lower = [self._place(piece.lower) for piece in self.ranges]
         self._known: dict[SentRelation, list[int]] = {}
         self.is_changed = False
         self.since = 0  # the lake's snapshot at which the table was divided
@@ -54,17 +54,17 @@ class CopyRanges:
 
     @property
     def unfinished(self) -> list[KeyRange]:
-        return [each for each in self.ranges if each.snapshot is None]
+        return [piece for piece in self.ranges if piece.snapshot is None]
 
     def next(self, readers: int) -> tuple[KeyRange, ...]:
         """The unfinished ranges that are copied together: as many as there are readers, and many that are one key."""
         room = {False: readers, True: _KEYS}
-        found = []
-        for each in self.unfinished:
-            if room[each.is_one_key]:
-                room[each.is_one_key] -= 1
-                found.append(each)
-        return tuple(found)
+        taken = []
+        for piece in self.unfinished:
+            if room[piece.is_one_key]:
+                room[piece.is_one_key] -= 1
+                taken.append(piece)
+        return tuple(taken)
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -116,25 +116,25 @@ class CopyRanges:
 
     def reopen(self, key: tuple[str, ...]) -> None:
         """Have one key copied again: its row is not known here, and the stream does not tell all of it."""
-        number, found = self._at(key)
+        number, split = self._at(key)
         before, behind = Bound(key), Bound(key, True)
-        parts = [replace(found, upper=before), KeyRange(before, behind), replace(found, lower=behind)]
+        parts = [replace(split, upper=before), KeyRange(before, behind), replace(split, lower=behind)]
         self.ranges[number : number + 1] = [part for part in parts if part.lower != part.upper or part.lower is None]
-        self._lower = [self._place(each.lower) for each in self.ranges]
+        self._lower = [self._place(piece.lower) for piece in self.ranges]
         self.is_changed = True
 
     def truncates(self, xid: int) -> bool:
         """Whether a TRUNCATE counts for rows that were copied. Ranges whose snapshot is behind it are then copied
         again: it empties them, too."""
-        if all(each.snapshot is None or each.snapshot.sees(xid) for each in self.ranges):
+        if all(piece.snapshot is None or piece.snapshot.sees(xid) for piece in self.ranges):
             return False
-        again = [each for each in self.ranges if each.snapshot is not None and each.snapshot.sees(xid)]
-        self.ranges = [replace(each, snapshot=None) if each in again else each for each in self.ranges]
+        again = [piece for piece in self.ranges if piece.snapshot is not None and piece.snapshot.sees(xid)]
+        self.ranges = [replace(piece, snapshot=None) if piece in again else piece for piece in self.ranges]
         self.is_changed = self.is_changed or bool(again)
         return True
 
     def finish(self, copied: Collection[KeyRange], snapshot: Snapshot) -> None:
-        self.ranges = [replace(each, snapshot=snapshot) if each in copied else each for each in self.ranges]
+        self.ranges = [replace(piece, snapshot=snapshot) if piece in copied else piece for piece in self.ranges]
         self.is_changed = True
 
 
@@ -146,7 +146,7 @@ def copy_ranges(session: Session, subid: int) -> dict[int, CopyRanges]:
     listed: dict[int, list[tables.pgrepl_copy_range]] = {}
     for row in rows(session, tables.pgrepl_copy_range, subid=subid):
         listed.setdefault(row.relid, []).append(row)
-    return {relid: _read(found) for relid, found in listed.items()}
+    return {relid: _read(stored) for relid, stored in listed.items()}
 
 
 def ranges_of_unready(session: Session, subid: int, states: Mapping[int, tuple[str, int]]) -> dict[int, CopyRanges]:
@@ -156,12 +156,12 @@ def ranges_of_unready(session: Session, subid: int, states: Mapping[int, tuple[s
     return copy_ranges(session, subid)
 
 
-def _read(found: Sequence[tables.pgrepl_copy_range]) -> CopyRanges:
-    (described,) = [row for row in found if row.number == _KEY]
+def _read(stored: Sequence[tables.pgrepl_copy_range]) -> CopyRanges:
+    (described,) = [row for row in stored if row.number == _KEY]
     key = [(name, type) for name, type in json.loads(described.lower or "[]")]
-    made = CopyRanges(key, [KeyRange.read(r.lower, r.upper, r.snapshot) for r in found if r.number != _KEY])
-    made.since = int(described.snapshot or 0)
-    return made
+    ranges = CopyRanges(key, [KeyRange.read(r.lower, r.upper, r.snapshot) for r in stored if r.number != _KEY])
+    ranges.since = int(described.snapshot or 0)
+    return ranges
 
 
 _KEY = 0  # the number of the row that has the key's columns, and the lake's snapshot
@@ -174,9 +174,9 @@ def store(session: Session, subid: int, relid: int, ranges: CopyRanges) -> None:
     insert(
         session, tables.pgrepl_copy_range, subid=subid, relid=relid, number=_KEY, lower=key, upper=None, snapshot=since
     )
-    for number, each in enumerate(ranges.ranges, _KEY + 1):
-        lower, upper = each.texts()
-        values = {"lower": lower, "upper": upper, "snapshot": None if each.snapshot is None else str(each.snapshot)}
+    for number, piece in enumerate(ranges.ranges, _KEY + 1):
+        lower, upper = piece.texts()
+        values = {"lower": lower, "upper": upper, "snapshot": None if piece.snapshot is None else str(piece.snapshot)}
         insert(session, tables.pgrepl_copy_range, subid=subid, relid=relid, number=number, **values)
 
 

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 def missing_types(session: Session, types: Iterable[RemoteType]) -> Iterator[str]:
     """The statements that make what is not here; each is to be run before the next is asked for."""
-    for each in types:
-        if schema_or_none(session, each.schema) is None:
-            yield f"CREATE SCHEMA {quote_identifier(each.schema)};"
-        elif type_in_schema_named(session, each.schema, each.name):
+    for remote in types:
+        if schema_or_none(session, remote.schema) is None:
+            yield f"CREATE SCHEMA {quote_identifier(remote.schema)};"
+        elif type_in_schema_named(session, remote.schema, remote.name):
             continue
-        yield from each.made
+        yield from remote.made
 
 
 # --- known ------------------------------------------------------------------------------------------------------------
@@ -143,9 +143,13 @@ def remember(session: Session, subid: int, relid: int, known: KnownTable) -> Non
 
 def _stored(columns: Sequence[KnownColumn]) -> list[list[object]]:
     return [
-        [each.num, each.name, each.type, each.typmod, each.here, each.is_sent]
-        + ([] if each.notnull is None else [each.notnull, each.default, each.generated, each.key, each.identity])
-        for each in columns
+        [column.num, column.name, column.type, column.typmod, column.here, column.is_sent]
+        + (
+            []
+            if column.notnull is None
+            else [column.notnull, column.default, column.generated, column.key, column.identity]
+        )
+        for column in columns
     ]
 
 
@@ -162,21 +166,21 @@ def attnums(
     """The number of each column; 0: it cannot be told. `known`: as followed last, by number."""
     if all(column.attnum for column in columns):
         return [column.attnum for column in columns]
-    found = _by_name(columns, known, present)
-    return found if found is not None else _aligned(columns, known, present)
+    named = _by_name(columns, known, present)
+    return named if named is not None else _aligned(columns, known, present)
 
 
 def _by_name(
     columns: Sequence[SentColumn], known: Mapping[int, KnownColumn], present: Sequence[RemoteAttribute]
 ) -> list[int] | None:
     """The usual case: all columns have their present names, and those that were followed kept theirs."""
-    numbers = {each.name: each.num for each in present if not each.dropped}
-    found = [numbers.get(column.name, 0) for column in columns]
-    if 0 in found or found != sorted(found):
+    numbers = {attribute.name: attribute.num for attribute in present if not attribute.dropped}
+    chosen = [numbers.get(column.name, 0) for column in columns]
+    if 0 in chosen or chosen != sorted(chosen):
         return None
     before = {column.name: column.num for column in known.values() if column.is_sent}
-    is_sure = all(before.get(column.name, number) == number for column, number in zip(columns, found, strict=True))
-    return found if is_sure else None
+    is_sure = all(before.get(column.name, number) == number for column, number in zip(columns, chosen, strict=True))
+    return chosen if is_sure else None
 
 
 def _aligned(
@@ -189,7 +193,9 @@ def _aligned(
         return [before.get(column.name, 0) for column in columns]
     width, count = len(present), len(columns)
     best = [[0] * (width + 1)]  # best[n][m]: n columns among the first m attributes
-    passing = [[_passed(each, known, is_behind=number == count) for each in present] for number in range(count + 1)]
+    passing = [
+        [_passed(attribute, known, is_behind=number == count) for attribute in present] for number in range(count + 1)
+    ]
     for place in range(width):
         best[0][place + 1] = best[0][place] + passing[0][place]
     for number, column in enumerate(columns, 1):
@@ -198,14 +204,14 @@ def _aligned(
             taken = best[number - 1][place] + _agreement(column, present[place], known)
             row[place + 1] = max(taken, row[place] + passing[number][place])
         best.append(row)
-    found = [0] * count
+    places = [0] * count
     place = width
     for number in range(count, 0, -1):
         while best[number][place] == best[number][place - 1] + passing[number][place - 1]:
             place -= 1
-        found[number - 1] = place
+        places[number - 1] = place
         place -= 1
-    return found
+    return places
 
 
 def _passed(attribute: RemoteAttribute, known: Mapping[int, KnownColumn], *, is_behind: bool) -> int:
@@ -233,7 +239,7 @@ def _agreement(column: SentColumn, attribute: RemoteAttribute, known: Mapping[in
 
 def _is_never_sent(attribute: RemoteAttribute, before: KnownColumn | None) -> bool:
     """A generated column is sent only if it is published, and then it mostly has been before."""
-    return attribute.generated and (before is None or not before.is_sent)
+    return bool(attribute.generated) and (before is None or not before.is_sent)
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -244,6 +250,7 @@ class Followed:
     """The statements that the table here lacks, and what is known of the publisher's when they have run."""
 
     statements: tuple[str, ...]
+    computed: Mapping[str, Sequence[str]]  # instead of some of these: those that compute a column for older rows, too
     types: tuple[RemoteType, ...]  # those that the statements need
     known: KnownTable
     without_value: tuple[int, ...]  # the numbers of added columns whose values in older rows are not known
@@ -254,10 +261,10 @@ def described(
 ) -> list[RemoteDefinition]:
     """The tables that are needed for a published one, with what the stream tells of them if that is followed."""
     names = subscription.subpublications
-    found = publisher.definitions(schema, name, names)
+    definitions = publisher.definitions(schema, name, names)
     if subscription.subschemachanges == ALL:
-        return [replace(each, told=publisher.told_table(each.oid, None, names)) for each in found]
-    return found
+        return [replace(table, told=publisher.told_table(table.oid, None, names)) for table in definitions]
+    return definitions
 
 
 def told_columns(
@@ -269,61 +276,64 @@ def told_columns(
         return tuple(columns)
     whole = _whole(told.replident, has_index=bool(told.identity))
     key, identity = ({name: place for place, name in enumerate(names, 1)} for names in (told.key, told.identity))
-    by_num, by_name = ({getattr(each, by): each for each in told.columns} for by in ("num", "name"))
-    found = []
+    by_num, by_name = ({getattr(column, by): column for column in told.columns} for by in ("num", "name"))
+    all_columns = []
     for column in columns:
-        each = by_num.get(column.num) if column.num else by_name.get(column.name)
-        found.append(column if each is None else _told(column, each, key, identity, whole))
-    rest = {each.num for each in told.columns if each.generated} - {column.num for column in found if column.is_sent}
-    left = [column for column in found if column.num not in rest]
-    made = [KnownColumn(e.num, e.name, e.type, e.typmod, here.get(e.num, e.type_name), False) for e in told.columns]
-    return (*left, *[_told(each, by_num[each.num], key, identity, whole) for each in made if each.num in rest])
+        there = by_num.get(column.num) if column.num else by_name.get(column.name)
+        all_columns.append(column if there is None else _told(column, there, key, identity, whole))
+    sent = {column.num for column in all_columns if column.is_sent}
+    rest = {column.num for column in told.columns if column.generated} - sent
+    left = [column for column in all_columns if column.num not in rest]
+    new = [KnownColumn(e.num, e.name, e.type, e.typmod, here.get(e.num, e.type_name), False) for e in told.columns]
+    return (*left, *[_told(column, by_num[column.num], key, identity, whole) for column in new if column.num in rest])
 
 
 def present_columns(known: Sequence[KnownColumn], told: ToldTable, here: Mapping[int, str]) -> tuple[KnownColumn, ...]:
     """The columns as they are told now, without dropped ones that are not sent. `here`: see told_columns."""
-    there = {each.num for each in told.columns}
-    return told_columns([each for each in known if each.is_sent or each.num in there], told, here)
+    there = {column.num for column in told.columns}
+    return told_columns([column for column in known if column.is_sent or column.num in there], told, here)
 
 
 def loosened(columns: Sequence[KnownColumn], told: ToldTable) -> tuple[KnownColumn, ...]:
     """The columns, but where the publisher's present ones let more rows in: without NOT NULL, and without a primary key
     that finds no rows, as whole rows are sent."""
-    by_num = {each.num: each for each in told.columns}
-    key = [each.name for each in sorted(columns, key=lambda each: each.key) if each.key]
-    is_free = told.replident == "f" and told.key != key and all(each.identity == FULL for each in columns)
-    found = []
-    for each in columns:
-        there = by_num.get(each.num)
-        if there is not None and each.notnull and not there.notnull and (is_free or not each.key):
-            each = replace(each, notnull=False)
-        found.append(replace(each, key=0) if is_free else each)
-    return tuple(found)
+    by_num = {column.num: column for column in told.columns}
+    key = [column.name for column in sorted(columns, key=lambda column: column.key) if column.key]
+    is_free = told.replident == "f" and told.key != key and all(column.identity == FULL for column in columns)
+    loosened_columns = []
+    for column in columns:
+        there = by_num.get(column.num)
+        if there is not None and column.notnull and not there.notnull and (is_free or not column.key):
+            column = replace(column, notnull=False)
+        loosened_columns.append(replace(column, key=0) if is_free else column)
+    return tuple(loosened_columns)
 
 
 def has_columns(known: KnownTable, told: ToldTable, publications: Sequence[str]) -> bool:
     """Does the publisher's table have the columns that the stream has described?"""
-    there = {(each.num, each.name, each.type, each.typmod) for each in told.published_columns(publications)}
-    return there == {(each.num, each.name, each.type, each.typmod) for each in known.columns if each.is_sent}
+    there = {(column.num, column.name, column.type, column.typmod) for column in told.published_columns(publications)}
+    return there == {
+        (column.num, column.name, column.type, column.typmod) for column in known.columns if column.is_sent
+    }
 
 
 def kept_told(columns: Sequence[KnownColumn], before: Sequence[KnownColumn]) -> tuple[KnownColumn, ...]:
     """Columns as the stream describes them, with what it has told of them before."""
-    was = {each.num: each for each in before}
-    found = [
-        each
-        if (old := was.get(each.num)) is None
+    was = {column.num: column for column in before}
+    kept = [
+        column
+        if (old := was.get(column.num)) is None
         else replace(
-            each,
+            column,
             notnull=old.notnull,
             default=old.default,
-            generated="" if each.is_sent else old.generated,
+            generated="" if column.is_sent else old.generated,
             key=old.key,
             identity=old.identity,
         )
-        for each in columns
+        for column in columns
     ]
-    return tuple([each if each.notnull is not None else replace(each, notnull=False) for each in found])
+    return tuple([column if column.notnull is not None else replace(column, notnull=False) for column in kept])
 
 
 def _told(
@@ -343,13 +353,16 @@ def _told(
 
 def defined(definition: RemoteDefinition) -> KnownTable:
     """A table as its publisher defines it now."""
-    columns = [KnownColumn(each.num, each.name, each.type, each.typmod, each.here, True) for each in definition.columns]
+    columns = [
+        KnownColumn(column.num, column.name, column.type, column.typmod, column.here, True)
+        for column in definition.columns
+    ]
     return KnownTable(definition.oid, tuple(columns), is_settled=False).with_told(definition.told)
 
 
 def copied(sent: SentRelation, definition: RemoteDefinition | None) -> KnownTable:
     """A table as it was copied. `definition`: as the publisher defined it shortly before."""
-    by_name = {} if definition is None else {each.name: each for each in definition.columns}
+    by_name = {} if definition is None else {column.name: column for column in definition.columns}
     columns = []
     for column in sent.columns:
         there = by_name.get(column.name)
@@ -377,35 +390,35 @@ def followed(
     """`known`: the publisher's table as it was followed last; `present`: its columns now."""
     before = _numbered(known, present) if known is not None and known.relid == sent.relid else {}
     numbers = attnums(sent.columns, before, present)
-    there = {each.num: each for each in present}
-    found = [_described(column, number, before, there) for column, number in zip(sent.columns, numbers, strict=True)]
-    left = [each for number, each in before.items() if number not in numbers]
-    gone = [each for each in left if each.is_sent and _is_dropped(each, there)]
-    kept = [replace(each, is_sent=False) for each in left if not _is_dropped(each, there)]
+    there = {attribute.num: attribute for attribute in present}
+    columns = [_described(column, number, before, there) for column, number in zip(sent.columns, numbers, strict=True)]
+    left = [column for number, column in before.items() if number not in numbers]
+    gone = [column for column in left if column.is_sent and _is_dropped(column, there)]
+    kept = [replace(column, is_sent=False) for column in left if not _is_dropped(column, there)]
     changes = _Changes(table, quote_qualified(altered.schema, altered.name))
     changes.drop(gone)
-    changes.rename([(before[each.num].name, each.name) for each in found if each.num in before])
+    changes.rename([(before[column.num].name, column.name) for column in columns if column.num in before])
     without_value = []
-    for each in found:
-        missing = _missing(there.get(each.num))
-        if changes.add(each, missing) and missing is None and each.num in there:
-            without_value.append(each.num)
-    for each in found:
-        changes.alter_type(before.get(each.num), each)
-    types = tuple(dict.fromkeys(kind for each in changes.typed if each in there for kind in there[each].types))
-    now = KnownTable(sent.relid, (*found, *kept), is_settled=True)
-    return Followed(tuple(changes.statements), types, now, tuple(without_value))
+    for column in columns:
+        missing, expression = _missing(there.get(column.num))
+        if changes.add(column, missing, expression) and missing is None and not expression and column.num in there:
+            without_value.append(column.num)
+    for column in columns:
+        changes.alter_type(before.get(column.num), column)
+    types = tuple(dict.fromkeys(kind for num in changes.typed if num in there for kind in there[num].types))
+    now = KnownTable(sent.relid, (*columns, *kept), is_settled=True)
+    return Followed(tuple(changes.statements), changes.computed, types, now, tuple(without_value))
 
 
 def _numbered(known: KnownTable, present: Sequence[RemoteAttribute]) -> dict[int, KnownColumn]:
     """The known columns by number; those whose numbers are not known are found by their names."""
-    unknown = [each for each in known.columns if not each.num]
-    found = {each.num: each for each in known.columns if each.num}
-    columns = [SentColumn(each.name, each.type, each.typmod, is_key=False) for each in unknown]
-    for number, each in zip(attnums(columns, {}, present), unknown, strict=True):
-        if number and number not in found:
-            found[number] = replace(each, num=number)
-    return found
+    unknown = [column for column in known.columns if not column.num]
+    by_num = {column.num: column for column in known.columns if column.num}
+    columns = [SentColumn(column.name, column.type, column.typmod, is_key=False) for column in unknown]
+    for number, column in zip(attnums(columns, {}, present), unknown, strict=True):
+        if number and number not in by_num:
+            by_num[number] = replace(column, num=number)
+    return by_num
 
 
 def _described(
@@ -414,9 +427,9 @@ def _described(
     typoid, typmod = column.sent_as, column.sent_typmod
     here = next(
         (
-            each.here
-            for each in (before.get(number), there.get(number))
-            if each is not None and (each.type, each.typmod) == (typoid, typmod)
+            column_there.here
+            for column_there in (before.get(number), there.get(number))
+            if column_there is not None and (column_there.type, column_there.typmod) == (typoid, typmod)
         ),
         type_here(typoid, typmod),
     )
@@ -425,13 +438,14 @@ def _described(
 
 def _is_dropped(column: KnownColumn, there: Mapping[int, RemoteAttribute]) -> bool:
     """Has the publisher dropped it, or undone that it was added? If the table is gone, it has not."""
-    found = there.get(column.num)
-    return bool(there) and (found is None or found.dropped)
+    attribute = there.get(column.num)
+    return bool(there) and (attribute is None or attribute.dropped)
 
 
-def _missing(attribute: RemoteAttribute | None) -> str | None:
-    """The value that a column has in the publisher's older rows, if that is known: not if they were rewritten since."""
-    return None if attribute is None or attribute.dropped else attribute.missing
+def _missing(attribute: RemoteAttribute | None) -> tuple[str | None, str]:
+    """The value that a column has in the publisher's older rows, if that is known: not if they were rewritten since.
+    Or the expression that gives it."""
+    return (None, "") if attribute is None or attribute.dropped else (attribute.missing, attribute.generated)
 
 
 class _Changes:
@@ -439,6 +453,7 @@ class _Changes:
 
     def __init__(self, table: Relation, name: str) -> None:
         self.statements: list[str] = []
+        self.computed: dict[str, list[str]] = {}
         self.typed: list[int] = []  # columns that are added, or get another type
         self._columns: dict[str, Attribute | None] = {column.name: column for column in table.columns}
         self._name = name
@@ -447,17 +462,17 @@ class _Changes:
         self.statements.append(f"ALTER TABLE {self._name} {action}")
 
     def drop(self, columns: Sequence[KnownColumn]) -> None:
-        for each in columns:
-            if self._columns.pop(each.name, None) is not None:
-                self._alter(f"DROP COLUMN {quote_identifier(each.name)}")
+        for column in columns:
+            if self._columns.pop(column.name, None) is not None:
+                self._alter(f"DROP COLUMN {quote_identifier(column.name)}")
 
     def rename(self, names: Sequence[tuple[str, str]]) -> None:
         """Rename columns, whose names may have been exchanged."""
         left = [(old, new) for old, new in names if old != new and old in self._columns]
         while left:
-            free = next((each for each in left if each[1] not in self._columns), None)
+            free = next((pair for pair in left if pair[1] not in self._columns), None)
             if free is None:  # a name that is not exchanged is taken: the statement says so
-                free = next((each for each in left if each[1] not in dict(left)), None)
+                free = next((pair for pair in left if pair[1] not in dict(left)), None)
             if free is None:
                 old, new = left.pop(0)
                 between = next(
@@ -470,8 +485,9 @@ class _Changes:
             self._columns[free[1]] = self._columns.pop(free[0])
             self._alter(f"RENAME COLUMN {quote_identifier(free[0])} TO {quote_identifier(free[1])}")
 
-    def add(self, column: KnownColumn, missing: str | None) -> bool:
-        """Add a column if there is none of its name. A value for existing rows is a default for a moment."""
+    def add(self, column: KnownColumn, missing: str | None, expression: str) -> bool:
+        """Add a column if there is none of its name. A value for existing rows is a default for a moment, or their
+        expression."""
         if column.name in self._columns:
             return False
         name = quote_identifier(column.name)
@@ -479,6 +495,10 @@ class _Changes:
         self._alter(f"ADD COLUMN {name} {column.here}{default}")
         if default:
             self._alter(f"ALTER COLUMN {name} DROP DEFAULT")
+        elif expression:
+            added = self.statements[-1]
+            drop = f"ALTER TABLE {self._name} ALTER COLUMN {name} DROP EXPRESSION"
+            self.computed[added] = [f"{added} GENERATED ALWAYS AS ({expression}) STORED", drop]
         self._columns[column.name] = None
         self.typed.append(column.num)
         return True
@@ -520,8 +540,9 @@ def define(session: Session, subscription: tables.pg_subscription, statements: I
 
 def attempt(
     session: Session, subscription: tables.pg_subscription, groups: Iterable[Sequence[str]], log: ServerLog
-) -> None:
-    """Carry out groups of statements; a warning says which could not be."""
+) -> bool:
+    """Carry out groups of statements; a warning says which could not be. Could all be?"""
+    could = True
     for group in groups:
         session.transaction.begin_subtransaction()
         try:
@@ -531,8 +552,10 @@ def attempt(
             worker = f'logical replication worker for subscription "{subscription.subname}"'
             text = "; ".join(map(_on_one_line, group))
             log.warning(f"{worker} does not follow its publisher: {text}", detail=error.message)
+            could = False
         else:
             session.transaction.release_subtransaction()
+    return could
 
 
 def _on_one_line(statement: str) -> str:

@@ -35,8 +35,16 @@ Group = list[str]
 def sent_relation(told: ToldTable, publications: Sequence[str]) -> SentRelation:
     flagged = set(told.key if told.replident == "d" else told.identity)
     columns = [
-        SentColumn(each.name, TEXT, -1, told.replident == "f" or each.name in flagged, each.type, each.typmod, each.num)
-        for each in told.published_columns(publications)
+        SentColumn(
+            column.name,
+            TEXT,
+            -1,
+            told.replident == "f" or column.name in flagged,
+            column.type,
+            column.typmod,
+            column.num,
+        )
+        for column in told.published_columns(publications)
     ]
     return SentRelation(told.oid, told.schema, told.name, told.replident, tuple(columns))
 
@@ -46,17 +54,20 @@ def attributes(
 ) -> tuple[RemoteAttribute, ...]:
     """The columns as told, with what only the publisher's present catalog tells: the types that take their values here.
     `older`: the values of columns in rows that are older than they, as far as these had to be asked for."""
-    now = {each.num: each for each in present if not each.dropped}
-    found = []
-    for each in told.columns:
-        there = now.get(each.num)
-        same = there is not None and (there.type, there.typmod) == (each.type, each.typmod)
+    now = {attribute.num: attribute for attribute in present if not attribute.dropped}
+    columns = []
+    for column in told.columns:
+        there = now.get(column.num)
+        same = there is not None and (there.type, there.typmod) == (column.type, column.typmod)
         here, types = (
-            (there.here, there.types) if there is not None and same else (type_here(each.type, each.typmod), ())
+            (there.here, there.types) if there is not None and same else (type_here(column.type, column.typmod), ())
         )
-        missing = older.get(each.num) if each.missing is None else each.missing
-        found.append(RemoteAttribute(each.num, each.name, each.type, each.typmod, here, False, missing, types))
-    return tuple(found)
+        missing = older.get(column.num) if column.missing is None else column.missing
+        generated = (column.default or "") if column.generated else ""
+        columns.append(
+            RemoteAttribute(column.num, column.name, column.type, column.typmod, here, False, missing, types, generated)
+        )
+    return tuple(columns)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -77,17 +88,17 @@ def before_columns(
     table: Relation, altered: str, before: Sequence[KnownColumn], now: Sequence[KnownColumn]
 ) -> Iterator[Group]:
     """What happens to generated columns before other columns change: dropped, renamed, or not generated any more."""
-    there = {each.num: each for each in now}
-    for each in before:
-        local = table.attribute(each.name)
-        if not each.generated or local is None or not local.generated:
+    there = {column.num: column for column in now}
+    for old in before:
+        local = table.attribute(old.name)
+        if not old.generated or local is None or not local.generated:
             continue
-        later, name = there.get(each.num), quote_identifier(each.name)
+        later, name = there.get(old.num), quote_identifier(old.name)
         if later is None:
             yield [f"ALTER TABLE {altered} DROP COLUMN {name}"]
         elif not later.generated:
             yield [f"ALTER TABLE {altered} ALTER COLUMN {name} DROP EXPRESSION"]
-        elif later.name != each.name:
+        elif later.name != old.name:
             yield [f"ALTER TABLE {altered} RENAME COLUMN {name} TO {quote_identifier(later.name)}"]
 
 
@@ -99,18 +110,26 @@ def besides_columns(
     now: Sequence[KnownColumn],
     told: ToldTable | None,
 ) -> Iterator[Group]:
-    """All else, when the columns are there. `told`: names the indexes, if it is known."""
-    was = {each.num: each for each in before}
-    if not any(each.notnull is not None for each in before):
+    """All else, when the columns are there. `told`: names the indexes and constraints, if it is known."""
+    was = {column.num: column for column in before}
+    named = (
+        {}
+        if told is None or session.settings.release < 18
+        else {column.num: column.not_null for column in told.columns}
+    )
+    if not any(column.notnull is not None for column in before):
         return  # what was different before is not told from what is new
     yield from _drop_key(session, table, altered, before, now)
-    for each in now:
-        yield from _column(altered, table.attribute(each.name), was.get(each.num), each)
+    for new in now:
+        yield from _column(altered, table.attribute(new.name), was.get(new.num), new, named.get(new.num))
     yield from _add_key(session, table, altered, before, now, None if told is None else told.key_name)
     yield from _identity(session, table, before, now, None if told is None else told.identity_name)
 
 
-def _column(altered: str, local: Attribute | None, was: KnownColumn | None, now: KnownColumn) -> Iterator[Group]:
+def _column(
+    altered: str, local: Attribute | None, was: KnownColumn | None, now: KnownColumn, not_null: str | None
+) -> Iterator[Group]:
+    """`not_null`: the name of that constraint, in sessions of 18."""
     name = quote_identifier(now.name)
     if was is not None and was.notnull is None:
         return
@@ -127,15 +146,18 @@ def _column(altered: str, local: Attribute | None, was: KnownColumn | None, now:
     if now.default != (None if was is None else was.default):
         yield [f"{alter} DROP DEFAULT" if now.default is None else f"{alter} SET DEFAULT {now.default}"]
     if bool(now.notnull) not in (was is not None and was.notnull, local.notnull):
-        yield [f"{alter} {'SET' if now.notnull else 'DROP'} NOT NULL"]
+        if now.notnull and not_null is not None:
+            yield [f"ALTER TABLE {altered} ADD CONSTRAINT {quote_identifier(not_null)} NOT NULL {name}"]
+        else:
+            yield [f"{alter} {'SET' if now.notnull else 'DROP'} NOT NULL"]
 
 
 def _places(columns: Sequence[KnownColumn], field: str) -> list[tuple[int, int]]:
-    return sorted((getattr(each, field), each.num) for each in columns if getattr(each, field) > 0)
+    return sorted((getattr(column, field), column.num) for column in columns if getattr(column, field) > 0)
 
 
 def _names(columns: Sequence[KnownColumn], places: Sequence[tuple[int, int]]) -> list[str]:
-    by_num = {each.num: each.name for each in columns}
+    by_num = {column.num: column.name for column in columns}
     return [by_num[num] for _, num in places if num in by_num]
 
 
@@ -163,7 +185,7 @@ def _add_key(
     places = _places(now, "key")
     names = _names(now, places)
     index = primary_key(session, table)
-    if not names or places == _places(before, "key") or any(table.attribute(each) is None for each in names):
+    if not names or places == _places(before, "key") or any(table.attribute(column) is None for column in names):
         return
     if index is None or sorted(key_names(table, index)) != sorted(names):
         constraint = "" if name is None else f"CONSTRAINT {quote_identifier(name)} "
@@ -174,7 +196,7 @@ def _identity(
     session: Session, table: Relation, before: Sequence[KnownColumn], now: Sequence[KnownColumn], name: str | None
 ) -> Iterator[Group]:
     places = _places(now, "identity")
-    wholes = [{each.identity for each in columns} & {FULL, NOTHING} for columns in (before, now)]
+    wholes = [{column.identity for column in columns} & {FULL, NOTHING} for columns in (before, now)]
     if wholes[0] == wholes[1] and places == _places(before, "identity"):
         return
     alter = f"ALTER TABLE {quote_qualified(table.schema, table.name)} REPLICA IDENTITY"
@@ -183,7 +205,7 @@ def _identity(
         yield [f"{alter} {kind}"]
         return
     names = _names(now, places)
-    if any(table.attribute(each) is None for each in names):
+    if any(table.attribute(column) is None for column in names):
         return
     group = []
     index = _unique_index(session, table, names)
@@ -201,8 +223,8 @@ def _unique_index(session: Session, table: Relation, names: Sequence[str]) -> st
     for row in indexes(session, table.oid):
         usual = row.indisunique and row.indimmediate and row.indpred is None and 0 not in row.indkey
         if usual and sorted(key_names(table, row)) == sorted(names):
-            found = store.one(session, tables.pg_class, oid=row.indexrelid)
-            return None if found is None else found.relname
+            index = store.one(session, tables.pg_class, oid=row.indexrelid)
+            return None if index is None else index.relname
     return None
 
 
@@ -222,7 +244,7 @@ def labels(session: Session, told: ToldEnum) -> Iterator[str]:
         return
     for place, label in enumerate(told.labels):
         if label not in here:
-            behind = next((each for each in told.labels[place + 1 :] if each in here), None)
+            behind = next((later for later in told.labels[place + 1 :] if later in here), None)
             where = f" AFTER {quote_literal(told.labels[place - 1])}" if place else ""
             if not place and behind is not None:
                 where = f" BEFORE {quote_literal(behind)}"
@@ -234,10 +256,10 @@ def labels_here(session: Session, schema: str, name: str) -> list[str] | None:
     """The labels of an enum; None: there is no enum of this name."""
     if schema_or_none(session, schema) is None:
         return None
-    found = type_in_schema_named(session, schema, name)
-    if not isinstance(found, UserType) or found.row.typtype != "e":
+    enum = type_in_schema_named(session, schema, name)
+    if not isinstance(enum, UserType) or enum.row.typtype != "e":
         return None
-    rows = sorted(store.rows(session, tables.pg_enum, enumtypid=found.row.oid), key=lambda row: row.enumsortorder)
+    rows = sorted(store.rows(session, tables.pg_enum, enumtypid=enum.row.oid), key=lambda row: row.enumsortorder)
     return [row.enumlabel for row in rows]
 
 

@@ -64,14 +64,14 @@ def missing(
 ) -> list[NewTable]:
     """Ask the publisher for the published tables that are not subscribed."""
     names = subscription.subpublications
-    found = []
-    for schema, name in dict.fromkeys((each.schema, each.name) for each in publisher.published_tables(names)):
+    new_tables = []
+    for schema, name in dict.fromkeys((table.schema, table.name) for table in publisher.published_tables(names)):
         here = find_relation(session, RangeVar(name, schema), missing_ok=True)
         if here is None or here.oid not in subscribed:
-            made = described(subscription, publisher, schema, name)
-            if made and not _is_renamed(session, subscription, definition_of(made, schema, name), subscribed):
-                found.append(NewTable(schema, name, tuple(made)))
-    return found
+            needed = described(subscription, publisher, schema, name)
+            if needed and not _is_renamed(session, subscription, definition_of(needed, schema, name), subscribed):
+                new_tables.append(NewTable(schema, name, tuple(needed)))
+    return new_tables
 
 
 def _is_renamed(
@@ -92,16 +92,16 @@ def _known_here(
     """The subscribed table that is the publisher's table of this number."""
     known = {"srsubid": subscription.oid, "remote_relid": remote}
     rows = store.rows(session, tables.pgrepl_subscription_schema, **known) if remote else []
-    found = next((row.srrelid for row in rows if row.srrelid in subscribed), 0)
-    return relation_or_none(session, found) if found else None
+    relid = next((row.srrelid for row in rows if row.srrelid in subscribed), 0)
+    return relation_or_none(session, relid) if relid else None
 
 
 def differing_enums(session: Session, catalog_there: PublisherCatalog, subscribed: Collection[int]) -> list[ToldEnum]:
     """The enums of subscribed tables that have other labels at a publisher whose stream may not tell of them."""
-    found = [table for relid in subscribed if (table := relation_or_none(session, relid)) is not None]
-    names = dict.fromkeys(each for table in found for each in definitions.enums_of(table))
+    tables_here = [table for relid in subscribed if (table := relation_or_none(session, relid)) is not None]
+    names = dict.fromkeys(enum for table in tables_here for enum in definitions.enums_of(table))
     told = catalog_there.enum_labels(list(names)) if names else []
-    return [each for each in told if next(definitions.labels(session, each), None) is not None]
+    return [enum for enum in told if next(definitions.labels(session, enum), None) is not None]
 
 
 def has_more_labels(session: Session, told: ToldEnum) -> bool:
@@ -110,25 +110,25 @@ def has_more_labels(session: Session, told: ToldEnum) -> bool:
 
 
 def add_labels(
-    session: Session, subscription: tables.pg_subscription, found: Sequence[ToldEnum], log: ServerLog
+    session: Session, subscription: tables.pg_subscription, enums: Sequence[ToldEnum], log: ServerLog
 ) -> None:
-    for each in found:
-        define(session, subscription, definitions.labels(session, each), log)
+    for enum in enums:
+        define(session, subscription, definitions.labels(session, enum), log)
 
 
 def add(
     session: Session,
     subscription: tables.pg_subscription,
     copies: TableCopies | None,
-    found: Sequence[NewTable],
+    new_tables: Sequence[NewTable],
     log: ServerLog,
 ) -> None:
     """Make them as far as they are not here, and add them; holding the write lock, as the subscription's owner."""
-    for each in found:
+    for new in new_tables:
         try:
-            _add(session, subscription, copies, each, log)
+            _add(session, subscription, copies, new, log)
         except PgError as error:
-            context = f'adding table "{each.schema}.{each.name}" to subscription "{subscription.subname}"'
+            context = f'adding table "{new.schema}.{new.name}" to subscription "{subscription.subname}"'
             error.report = replace(error.report, context=context, position=None)
             raise
 
@@ -144,10 +144,10 @@ def _add(
         define(session, subscription, missing_types(session, definition.types), log)
         define(session, subscription, definition.statements(comments=False, release=session.settings.release), log)
         if definition.told is not None and definition.parent is None:
-            made = find_relation(session, RangeVar(definition.name, definition.schema))
+            here = find_relation(session, RangeVar(definition.name, definition.schema))
             now = defined(definition).columns
-            before = [replace(each, default=None) for each in now if not each.generated]
-            groups = definitions.besides_columns(session, made, made.qualified_name, before, now, definition.told)
+            before = [replace(column, default=None) for column in now if not column.generated]
+            groups = definitions.besides_columns(session, here, here.qualified_name, before, now, definition.told)
             attempt(session, subscription, groups, log)
     table = find_relation(session, RangeVar(new.name, new.schema))
     subscriptions.check_subscription_relkind(table)
@@ -301,7 +301,7 @@ class Following:
             if self.is_new(messages.relation, last):
                 new.append((_first(batch, lambda seq, m=messages: m.until(seq).count), messages.relation))  # type: ignore[misc]
         for seq, truncate in batch.truncates:
-            number = next(n for n, each in enumerate(batch.transactions) if each.last_seq >= seq)
+            number = next(n for n, transaction in enumerate(batch.transactions) if transaction.last_seq >= seq)
             new += [(number, sent) for sent in truncate.relations if self.is_new(sent, last)]
         if not new:
             return batch, None
@@ -325,10 +325,10 @@ class Following:
     def ask(self, news: NewRelations) -> list[NewTable]:
         """Ask the publisher for what is needed to follow; without the write lock. The tables that are to be added."""
         if news.has_tables:
-            found = missing(self._session, self._subscription, self._publisher.catalog, self._states)
-            named = {(table.schema, table.name) for table in found}
+            new_tables = missing(self._session, self._subscription, self._publisher.catalog, self._states)
+            named = {(table.schema, table.name) for table in new_tables}
             self._unpublished.update(sent.relid for sent in news.relations if (sent.schema, sent.name) not in named)
-            return found
+            return new_tables
         for sent in news.relations:
             relid, lsn = sent.relid, news.finish_lsn
             if relid not in self._present:
@@ -337,9 +337,12 @@ class Following:
                 value = self._publisher.catalog.older_value(relid, number, lsn)
                 if value is not None:
                     self._present[relid] = tuple(
-                        [replace(each, missing=value) if each.num == number else each for each in self._present[relid]]
+                        [
+                            replace(attribute, missing=value) if attribute.num == number else attribute
+                            for attribute in self._present[relid]
+                        ]
                     )
-        for told in [table for each in news.told for table in each.tables]:
+        for told in [table for told_one in news.told for table in told_one.tables]:
             self._ask_of(told, news.finish_lsn)
         return []
 
@@ -351,9 +354,11 @@ class Following:
         known = known_table(self._session, self._subscription.oid, target.oid)
         numbers = {column.num for column in known.columns} if known is not None else set()
         for column in told.columns:
-            if column.num not in numbers and column.missing is None and column.default is not None:
+            if column.num in numbers or column.generated:
+                continue
+            if column.missing is None and column.default is not None:
                 value = self._publisher.catalog.older_value(told.oid, column.num, lsn)
-                if value is not None and not column.generated:
+                if value is not None:
                     self._older.setdefault(told.oid, {})[column.num] = value
 
     def _followed(self, sent: SentRelation) -> columns.Followed:
@@ -362,10 +367,10 @@ class Following:
         known = known_table(session, self._subscription.oid, table.oid)
         return columns.followed(table, partition_root(session, table), sent, known, self._present[sent.relid])
 
-    def follow_all(self, news: NewRelations, found: Sequence[NewTable]) -> None:
+    def follow_all(self, news: NewRelations, new_tables: Sequence[NewTable]) -> None:
         """Follow in a commit of its own, holding the write lock: tables first, and columns when they are there."""
         if news.has_tables:
-            add(self._session, self._subscription, self._publisher.copies, found, self._log)
+            add(self._session, self._subscription, self._publisher.copies, new_tables, self._log)
         else:
             for sent in news.relations:
                 self.follow(sent, news.xid, news.finish_lsn)
@@ -378,12 +383,12 @@ class Following:
             self._rename(sent)
             table = find_relation(session, RangeVar(sent.name, sent.schema))
             known = known_table(session, subid, table.oid)
-            found = self._followed(sent)
-            now, before = found.known, known if known is not None and known.is_told else None
+            followed = self._followed(sent)
+            now, before = followed.known, known if known is not None and known.is_told else None
             if before is not None:
                 now = replace(now, columns=heard(columns.kept_told(now.columns, before.columns), sent))
                 self._before_columns(table, before, now)
-            self._carry_out(table, found)
+            self._carry_out(table, followed)
             if before is not None:
                 self._besides(table, before, now, None)
             remember(session, subid, table.oid, now)
@@ -396,11 +401,14 @@ class Following:
                 statements = definitions.renaming(self._session, table, sent.schema, sent.name)
                 define(self._session, self._subscription, statements, self._log)
 
-    def _carry_out(self, table: Relation, found: columns.Followed) -> None:
+    def _carry_out(self, table: Relation, followed: columns.Followed) -> None:
         session = self._session
         with acting_for(session, self._subscription, partition_root(session, table)):
-            define(session, self._subscription, missing_types(session, found.types), self._log)
-            define(session, self._subscription, found.statements, self._log)
+            define(session, self._subscription, missing_types(session, followed.types), self._log)
+            for statement in followed.statements:
+                group = followed.computed.get(statement)
+                if group is None or not attempt(session, self._subscription, [group], self._log):
+                    define(session, self._subscription, [statement], self._log)
 
     def _before_columns(self, table: Relation, before: KnownTable, now: KnownTable) -> None:
         altered = partition_root(self._session, table)
@@ -449,11 +457,11 @@ class Following:
             known = known_table(session, subid, table.oid) or KnownTable(sent.relid, (), is_settled=False)
             present = definitions.attributes(told, self._present.get(told.oid, ()), self._older.get(told.oid, {}))
             altered = partition_root(session, table)
-            found = columns.followed(table, altered, sent, known, present)
-            here = {each.num: each.here for each in present}
-            now = replace(found.known, columns=columns.told_columns(found.known.columns, told, here))
+            followed = columns.followed(table, altered, sent, known, present)
+            here = {attribute.num: attribute.here for attribute in present}
+            now = replace(followed.known, columns=columns.told_columns(followed.known.columns, told, here))
             self._before_columns(table, known, now)
-            self._carry_out(table, found)
+            self._carry_out(table, followed)
             self._besides(table, known, now, told)
             remember(session, subid, table.oid, now)
 
@@ -466,7 +474,7 @@ class Following:
             return False
         if not columns.has_columns(known, told, self._subscription.subpublications):
             return not has_columns
-        here = {each.num: each.here for each in known.columns}
+        here = {column.num: column.here for column in known.columns}
         return columns.present_columns(known.columns, told, here) != known.columns
 
     def loosens(self, told: ToldTable) -> bool:
@@ -480,9 +488,9 @@ class Following:
         if known is not None:
             self._follow_now(told, known, columns.loosened(known.columns, told))
 
-    def ask_present(self, found: Iterable[ToldTable], lsn: int) -> None:
+    def ask_present(self, tables_there: Iterable[ToldTable], lsn: int) -> None:
         """Ask the publisher for what is needed to follow these; without the write lock."""
-        for told in found:
+        for told in tables_there:
             self._present[told.oid] = self._publisher.catalog.attributes(told.oid, lsn)
 
     def follow_present(self, told: ToldTable, lsn: int) -> None:
@@ -491,7 +499,7 @@ class Following:
         known = self._known(told)
         assert known is not None
         present = definitions.attributes(told, self._present.get(told.oid, ()), {})
-        here = {each.num: each.here for each in present}
+        here = {attribute.num: attribute.here for attribute in present}
         with self._explained(None, 0, lsn):
             self._follow_now(told, known, columns.present_columns(known.columns, told, here))
 
@@ -500,8 +508,8 @@ class Following:
         known = None if table is None else known_table(self._session, self._subscription.oid, table.oid)
         return known if known is not None and known.is_settled else None
 
-    def _follow_now(self, told: ToldTable, known: KnownTable, found: tuple[columns.KnownColumn, ...]) -> None:
-        table, now = self._known_here(told.oid), replace(known, columns=found)
+    def _follow_now(self, told: ToldTable, known: KnownTable, columns_now: tuple[columns.KnownColumn, ...]) -> None:
+        table, now = self._known_here(told.oid), replace(known, columns=columns_now)
         if table is None or now == known:
             return
         self._before_columns(table, known, now)

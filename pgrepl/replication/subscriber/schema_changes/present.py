@@ -75,24 +75,24 @@ class PresentDefinitions:
         versions = publisher.catalog.table_versions([oid for oid, *_ in known])
         if versions is None:
             return False
-        asked = [each for each in known if versions.get(each[0]) != self._seen.get(each[0], "")]
+        asked = [table for table in known if versions.get(table[0]) != self._seen.get(table[0], "")]
         if not asked and not enums:
             return False
         # of enums alone the position is needed
-        found = publisher.catalog.present_tables(asked or known[:1], subscription.subpublications)
+        present = publisher.catalog.present_tables(asked or known[:1], subscription.subpublications)
         following = self._following(subscription, publisher)
-        differing = tuple([each for each in found.tables if following.differs_now(each, has_columns=False)])
-        self._seen = {oid: version for oid, version in versions.items() if all(each.oid != oid for each in differing)}
-        if differing or found.dropped or enums:
-            self._pending = _Pending(found.lsn, Told(differing, tuple(enums), found.dropped))
-        return any(following.loosens(each) for each in differing)
+        differing = tuple([table for table in present.tables if following.differs_now(table, has_columns=False)])
+        self._seen = {oid: version for oid, version in versions.items() if all(table.oid != oid for table in differing)}
+        if differing or present.dropped or enums:
+            self._pending = _Pending(present.lsn, Told(differing, tuple(enums), present.dropped))
+        return any(following.loosens(table) for table in differing)
 
     def loosen(self, subscription: tables.pg_subscription, publisher: Publisher) -> None:
         """Follow what lets more rows in; holding the write lock, as the subscription's owner."""
         if self._pending is not None:
             following = self._following(subscription, publisher)
-            for each in self._pending.told.tables:
-                following.loosen(each)
+            for table in self._pending.told.tables:
+                following.loosen(table)
 
     def follow(self, catch_up: Callable[[], bool], *, at_once: bool) -> None:
         """Follow the rest, if the stream has come so far. `at_once`: `catch_up` with that first, as long as it can."""
@@ -118,15 +118,15 @@ class PresentDefinitions:
         with self._context.transaction() as subscription:
             publisher = self._context.connection.publisher(subscription)
             following = self._following(subscription, publisher)
-            ready = [each for each in pending.told.tables if following.differs_now(each, has_columns=True)]
+            ready = [table for table in pending.told.tables if following.differs_now(table, has_columns=True)]
             if not (ready or pending.told.enums or pending.told.dropped):
                 return
             with asking():
                 following.ask_present(ready, pending.lsn)
             self._context.lock(subscription, state.position(session, subscription.oid))
             with session.acting_as(subscription.subowner), working():
-                for each in ready:
-                    following.follow_present(each, pending.lsn)
+                for table in ready:
+                    following.follow_present(table, pending.lsn)
                 following.follow_told(replace(pending.told, tables=()), 0, pending.lsn)
 
     def _following(self, subscription: tables.pg_subscription, publisher: Publisher) -> Following:
@@ -136,10 +136,10 @@ class PresentDefinitions:
 def _known(session: Session, subscription: tables.pg_subscription) -> list[tuple[int, str, str]]:
     """The tables that are followed: their numbers at the publisher, and their names here."""
     states = state.table_states(session, subscription.oid)
-    found = []
+    followed = []
     for row in store.rows(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid):
         here = relation_or_none(session, row.srrelid)
         is_ready = states.get(row.srrelid, ("", 0))[0] == subscriptions.READY
         if here is not None and is_ready and row.is_settled and row.remote_relid:
-            found.append((row.remote_relid, here.schema, here.name))
-    return found
+            followed.append((row.remote_relid, here.schema, here.name))
+    return followed

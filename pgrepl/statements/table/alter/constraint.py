@@ -38,6 +38,7 @@ from pgrepl.statements.table.alter.work import (
 )
 from pgrepl.statements.table.columns import set_attribute
 from pgrepl.statements.table.constraints import does_not_exist, update_constraint
+from pgrepl.statements.table.foreign import validate_key
 from pgrepl.statements.table.names import choose_constraint_name, partition_parent
 from pgrepl.statements.table.not_null import add_not_null, lose_parent, no_inherit_status, note_source
 
@@ -363,6 +364,9 @@ def validate_constraint(work: WorkQueue, altered: AlteredTable, cmd: AlterTableC
         return
     if row.contype == "n":
         validate(work, rel, row, recurse=recurse)
+        return
+    if row.contype == "f" and work.session.settings.release >= 18:
+        validate_key(work.session, row, row.confrelid, work.entry(rel).pending)
         return
     for table in to_validate(work.session, rel, row, recurse=recurse) if row.contype == "c" else [rel]:
         row = _validated_row(work.session, table, name)

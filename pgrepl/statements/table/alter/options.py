@@ -194,7 +194,7 @@ def set_parameters(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, r
 def set_storage_parameters(
     session: Session, rel: Relation, options: tuple[DefElem, ...], *, reset: bool = False, replace: bool = False
 ) -> None:
-    """As ATExecSetRelOptions does; `replace`: only these from now on."""
+    """SET and RESET (…) of a relation (ATExecSetRelOptions); `replace`: it has only these from now on."""
     if not options and not replace:
         return
     old = None if replace else rel.options

@@ -57,12 +57,12 @@ def for_children(session: Session, rel: Relation, action: Callable[[Relation], N
 
 def column_of(rel: Relation, name: str, *, verb: str = "alter") -> Attribute:
     """The column of this name; system columns cannot be changed."""
-    found = rel.attribute(name)
-    if found is None:
+    attribute = rel.attribute(name)
+    if attribute is None:
         if name in SYSTEM_COLUMNS:
             raise PgError("0A000", f'cannot {verb} system column "{name}"')
         raise missing_column(rel, name)
-    return found
+    return attribute
 
 
 def missing_column(rel: Relation, name: str) -> PgError:
@@ -141,10 +141,10 @@ class WorkQueue:
 
     def entry(self, rel: Relation) -> AlteredTable:
         """The entry of a table in the work queue (ATGetQueueEntry)."""
-        found = self.tables.get(rel.oid)
-        if found is None:
-            found = self.tables[rel.oid] = AlteredTable(rel.oid, rel)
-        return found
+        altered = self.tables.get(rel.oid)
+        if altered is None:
+            altered = self.tables[rel.oid] = AlteredTable(rel.oid, rel)
+        return altered
 
     def relation(self, altered: AlteredTable) -> Relation:
         """The table as it is now."""
@@ -225,7 +225,8 @@ _WORDS = {"p": "logged", "u": "unlogged"}
 
 def prepare_persistence(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     session = work.session
-    check_target(session, cmd.kind.value, rel, TABLE + SEQUENCE)
+    tables = TABLE if session.settings.release < 18 else "r"
+    check_target(session, cmd.kind.value, rel, tables + SEQUENCE)
     altered = work.entry(rel)
     if altered.persistence:
         raise PgError("0A000", "cannot change persistence setting twice")

@@ -58,8 +58,8 @@ def _answering(work: Callable[[Task, PartWatch], Answer]) -> Callable[[Task, Par
         try:
             watch.check()
             return work(task, watch)
-        except NotClean as found:
-            return Unfinished(obstacle=found.message)
+        except NotClean as obstacle:
+            return Unfinished(obstacle=obstacle.message)
         except Declined as reason:
             return Unfinished(declined=str(reason))
         except PgError as error:
@@ -87,8 +87,8 @@ class TableOfPart:
 
     @property
     def table(self) -> DescribedTable:
-        found: DescribedTable = self.described.value
-        return found
+        table: DescribedTable = self.described.value
+        return table
 
 
 @frozen
@@ -134,17 +134,17 @@ def apply_part(task: PartToApply, watch: PartWatch) -> list[AppliedPart]:
     """Apply the part to each of its leaves. Of the obstacles in several leaves the first one in the order of messages
     counts."""
     changes = of_slices(task.sent, task.part.slices)
-    found: list[AppliedPart] = []
+    applied: list[AppliedPart] = []
     obstacles: list[int] = []
-    for each in _tables_of(task, changes):
+    for leaf_changes in _tables_of(task, changes):
         watch.check()
         try:
-            found.append(_to_table(task, each, watch))
+            applied.append(_to_table(task, leaf_changes, watch))
         except NotClean as obstacle:
             obstacles.append(obstacle.message)
     if obstacles:
         raise NotClean(min(obstacles))
-    return found
+    return applied
 
 
 def _tables_of(task: PartToApply, changes: RelationChanges) -> list[LeafChanges]:
@@ -160,23 +160,23 @@ def _tables_of(task: PartToApply, changes: RelationChanges) -> list[LeafChanges]
     return by_leaf(task.tree.value, changes, task.since, check)
 
 
-def _to_table(task: PartToApply, each: LeafChanges, watch: PartWatch) -> AppliedPart:
-    own = task.tables[each.leaf]
+def _to_table(task: PartToApply, leaf_changes: LeafChanges, watch: PartWatch) -> AppliedPart:
+    own = task.tables[leaf_changes.leaf]
     described = own.table
     spill = f"{task.spill}.{uuid7()}"
     kept = KeptKeys(described.table, spill, task.number)
     decided = decide(
         described,
-        each.changes,
+        leaf_changes.changes,
         are_within(own.rows),
         since=task.since,
         truncates=own.truncates,
         kept=kept,
-        left=each.left,
+        left=leaf_changes.left,
         again=False,
         looks=own.foreign is not None,
     )
-    missed = missed_messages(decided, None if own.foreign is None else own.foreign.value, each.left)
+    missed = missed_messages(decided, None if own.foreign is None else own.foreign.value, leaf_changes.left)
     if not decided.changes.fits(described.new_places, MOST_BYTES):
         raise Declined("many large values in one part")
     files = []
@@ -195,9 +195,11 @@ def _to_table(task: PartToApply, each: LeafChanges, watch: PartWatch) -> Applied
         write_numbers(path, positions)
         left.append(LeftPositions(file_id, path, len(positions)))
     gone = () if own.truncates else tuple(inlined)
-    ops = frozenset(np.unique(each.changes.op[each.changes.seq >= task.since]).tolist())
+    ops = frozenset(np.unique(leaf_changes.changes.op[leaf_changes.changes.seq >= task.since]).tolist())
     looked_up = dict(decided.looked_up)
-    return AppliedPart(each.leaf, ops, tuple(files), tuple(left), gone, kept.files, looked_up, missed, tuple(logged))
+    return AppliedPart(
+        leaf_changes.leaf, ops, tuple(files), tuple(left), gone, kept.files, looked_up, missed, tuple(logged)
+    )
 
 
 @frozen
@@ -225,7 +227,7 @@ class FileDeletes:
 
     @property
     def count(self) -> int:
-        return sum(each.count for each in self.left)
+        return sum(positions.count for positions in self.left)
 
 
 @frozen
@@ -241,10 +243,12 @@ class DeletesToMerge:
 
 @_answering
 def merge_deletes(task: DeletesToMerge, watch: PartWatch) -> list[StagedDeletes]:
-    found = []
-    for each in task.files:
+    staged = []
+    for deletes in task.files:
         watch.check()
-        listed: list[Any] = [read_numbers(left.path, np.int64) for left in each.left]
+        listed: list[Any] = [read_numbers(left.path, np.int64) for left in deletes.left]
         positions = listed[0] if len(listed) == 1 else np.sort(np.concatenate(listed))
-        found.append(stage_deletes(task.table, each.file, each.own, positions, task.at, task.likely, task.folder))
-    return found
+        staged.append(
+            stage_deletes(task.table, deletes.file, deletes.own, positions, task.at, task.likely, task.folder)
+        )
+    return staged

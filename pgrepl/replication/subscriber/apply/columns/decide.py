@@ -72,7 +72,7 @@ def decide(
     Raises NotClean with the sequence number of a message that cannot be carried out."""
     changes = with_unsent(described, changes)
     chosen = changes.seq >= since
-    inserts, updates, deletes = ((changes.op == each) & chosen for each in (INSERT, UPDATE, DELETE))
+    inserts, updates, deletes = ((changes.op == kind) & chosen for kind in (INSERT, UPDATE, DELETE))
     rounds = np.searchsorted(np.array(truncates, np.int64), changes.seq) if len(truncates) else None
     if not described.keys.attnums:
         nothing = np.empty(0, np.int64)
@@ -81,12 +81,12 @@ def decide(
         return Decided(changes, Folded(kept_rows, nothing, nothing, nothing, rest, nothing), None, {}, nothing, nothing)
     deciding = _Deciding(described, changes, within, kept, left, again, looks)
     try:
-        found = deciding.run(inserts | updates, (updates | deletes) & changes.has_old, updates, rounds, len(truncates))
+        done = deciding.run(inserts | updates, (updates | deletes) & changes.has_old, updates, rounds, len(truncates))
     except NotClean as obstacle:
         raise NotClean(int(changes.seq[obstacle.message])) from None
     if described.converted:
-        _check_searched(described, changes, updates | deletes, found.folded)
-    return found
+        _check_searched(described, changes, updates | deletes, done.folded)
+    return done
 
 
 def _check_searched(described: DescribedTable, changes: RelationChanges, searching: Numbers, folded: Folded) -> None:
@@ -122,7 +122,7 @@ class _Deciding:
             missing = [at[column[parts].is_null().to_numpy(zero_copy_only=False)] for column in columns
                        if column[parts].null_count]  # fmt: skip
             if missing:
-                raise NotClean(int(min(each.min() for each in missing)))
+                raise NotClean(int(min(messages.min() for messages in missing)))
         keys = Keys(described.table, attnums, columns)
         code_new, code_old = (np.empty(changes.count, np.int64) for _ in range(2))
         code_new[at_new], code_old[at_old] = keys.codes
@@ -140,7 +140,7 @@ class _Deciding:
             moving = np.flatnonzero(moves)
             message = np.concatenate([message, moving, moving])
             order = np.argsort(message, kind="stable")
-            ends = [np.full(len(moving), each, np.int8) for each in (fold.LEAVE, fold.ENTER)]
+            ends = [np.full(len(moving), way, np.int8) for way in (fold.LEAVE, fold.ENTER)]
             step = np.concatenate([step, *ends])[order]
             code = np.concatenate([code, code_old[moving], code_new[moving]])[order]
             message = message[order]
@@ -241,13 +241,13 @@ def rows_to_write(described: DescribedTable, decided: Decided) -> list[RowsToWri
         maker = described.maker()
         for part in _parts_of(folded.passing):
             described.new_rows(maker, changes, part)
-    found = [RowsToWrite(described, changes, part, None) for part in _parts_of(folded.inserted)]
+    to_write = [RowsToWrite(described, changes, part, None) for part in _parts_of(folded.inserted)]
     if len(folded.updated):
         assert decided.places is not None
         row_ids = decided.places.row_id[folded.replaced]
         for part, ids in zip(_parts_of(folded.updated), _parts_of(row_ids), strict=True):
-            found.append(RowsToWrite(described, changes, part, ids))
-    return found
+            to_write.append(RowsToWrite(described, changes, part, ids))
+    return to_write
 
 
 def _parts_of(messages: Numbers) -> list[Numbers]:

@@ -94,8 +94,8 @@ class DescribedTable:
 
     def new_rows(self, maker: RowMaker, changes: RelationChanges, messages: Numbers) -> list[pa.Array]:
         """The table's columns in their order. PgError: something is wrong about a row."""
-        made = maker.made(_picked(changes, self.new_places, messages), len(messages))
-        return [made[column.attnum] for column in self.table.columns]
+        arrays = maker.made(_picked(changes, self.new_places, messages), len(messages))
+        return [arrays[column.attnum] for column in self.table.columns]
 
     def check_searched(self, changes: RelationChanges, messages: Numbers, *, old: bool) -> None:
         """Convert the values that these messages look for a row by. PgError: one is not a value of its column."""
@@ -260,11 +260,11 @@ def _kept(
     return Kept(source, stored, size)
 
 
-def _stored(found: TableRows | None, columns: Sequence[LakeColumn], places: Places, rows: Numbers) -> list[pa.Array]:
+def _stored(stored: TableRows | None, columns: Sequence[LakeColumn], places: Places, rows: Numbers) -> list[pa.Array]:
     """Read columns of some rows of the table; `rows` are their numbers in `places`, ascending."""
-    if found is None:
+    if stored is None:
         return [plain_array(column.form.to_array([])) for column in columns]
-    files = {file.data_file_id: file for file in found.files}
+    files = {file.data_file_id: file for file in stored.files}
     pieces: list[list[pa.Array]] = [[] for _ in columns]
     numbers: list[Numbers] = []
     size = 0
@@ -274,7 +274,7 @@ def _stored(found: TableRows | None, columns: Sequence[LakeColumn], places: Plac
             continue
         if file_id == NOT_THERE:
             numbers.append(chosen)
-            portions = iter([found.inlined_arrays(columns, places.row_id[chosen].tolist())])
+            portions = iter([stored.inlined_arrays(columns, places.row_id[chosen].tolist())])
         else:
             chosen = chosen[np.argsort(places.position[chosen])]
             numbers.append(chosen)
@@ -323,13 +323,13 @@ def _made(
 ) -> list[pa.Array]:
     """One array for each column: as read, or, of a column that the file lacks, its constant value."""
     given = iter(read)
-    found = []
+    arrays = []
     for column, kind in zip(columns, kinds, strict=True):
         if column.column_id in there:
-            found.append(with_fields(next(given), column).cast(kind))
+            arrays.append(with_fields(next(given), column).cast(kind))
         else:
-            found.append(plain_array(column.form.to_array([constant(column, file)] * count)))
-    return found
+            arrays.append(plain_array(column.form.to_array([constant(column, file)] * count)))
+    return arrays
 
 
 # --- unsent -----------------------------------------------------------------------------------------------------------
@@ -357,8 +357,8 @@ class _Completed:
         self._kept = kept or {}
 
     def with_kept(self, kept: Mapping[int, Kept]) -> RelationChanges:
-        sent = {place: each for place, each in kept.items() if place not in self._defaults}
-        own = {place: each for place, each in kept.items() if place in self._defaults}
+        sent = {place: values for place, values in kept.items() if place not in self._defaults}
+        own = {place: values for place, values in kept.items() if place in self._defaults}
         return _Completed(self._sent.with_kept(sent), self._defaults, own)
 
     def pick(self, places: Sequence[int], messages: Numbers, *, old: bool = False) -> list[pa.Array]:
@@ -377,7 +377,7 @@ class _Completed:
         self._sent.prepare(self._sent_ones(places), most)
 
     def fits(self, places: Sequence[int], most: int) -> bool:
-        own = sum(each.size for each in self._kept.values())
+        own = sum(values.size for values in self._kept.values())
         return self._sent.fits(self._sent_ones(places), most - own)
 
     def _sent_ones(self, places: Sequence[int]) -> list[int]:

@@ -78,19 +78,19 @@ def fold_sorted(message: Numbers, step: Steps, order: Numbers, first: Truths, ro
     alone &= step <= TAKE
     rest = np.flatnonzero(~alone)
     single = np.flatnonzero(alone)
-    found, obstacles = [], []
+    folded, obstacles = [], []
     try:
-        found.append(_alone(message[single], step[single], row[number[single]]))
+        folded.append(_alone(message[single], step[single], row[number[single]]))
     except NotClean as obstacle:
         obstacles.append(obstacle.message)
     try:
         several = fold(message[rest], number[rest], step[rest], row >= 0)
-        found.append(named_by(several, row))
+        folded.append(named_by(several, row))
     except NotClean as obstacle:
         obstacles.append(obstacle.message)
     if obstacles:
         raise NotClean(min(obstacles))
-    return _joined(*found)
+    return _joined(*folded)
 
 
 def named_by(folded: Folded, row: Numbers) -> Folded:
@@ -307,5 +307,5 @@ def check_kept(table: LakeTable, attnums: Sequence[int], part: RelationChanges, 
     numbers = key.to_numpy(), row_id.to_numpy()
     try:
         return check_other_keys(table, within, attnums, columns, every, *numbers, again=False)
-    except NotClean as found:
-        raise NotClean(int(part.seq[found.message])) from None
+    except NotClean as obstacle:
+        raise NotClean(int(part.seq[obstacle.message])) from None

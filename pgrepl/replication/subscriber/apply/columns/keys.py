@@ -83,14 +83,14 @@ class Keys:
     def _of(self, arrays: Sequence[pa.Array]) -> Codes:
         if self.whole:
             return _numbers(arrays[0])
-        found = np.zeros(len(arrays[0]), np.int64)
+        codes = np.zeros(len(arrays[0]), np.int64)
         missing = np.zeros(len(arrays[0]), np.bool_)
         for array, distinct in zip(arrays, self._distinct, strict=True):
             places = pc.index_in(array, value_set=distinct)
             missing |= places.is_null().to_numpy(zero_copy_only=False)
-            found = found * len(distinct) + places.fill_null(0).to_numpy(zero_copy_only=False)
-        found[missing] = NOT_THERE
-        return found
+            codes = codes * len(distinct) + places.fill_null(0).to_numpy(zero_copy_only=False)
+        codes[missing] = NOT_THERE
+        return codes
 
     # --- in the table -------------------------------------------------------------------------------------------------
 
@@ -105,8 +105,8 @@ class Keys:
             bounds.append(Bound(self.columns[0].attnum, int(self.distinct[0]), int(self.distinct[-1])))
         rows = within(self.columns, bounds)
         with ThreadPool(_THREADS) as threads:
-            found = threads.map(lambda file: self._in_file(file, rows, again=again), rows.files)
-            for file, (numbers, positions, row_ids) in zip(rows.files, found, strict=True):
+            rows_of_files = threads.map(lambda file: self._in_file(file, rows, again=again), rows.files)
+            for file, (numbers, positions, row_ids) in zip(rows.files, rows_of_files, strict=True):
                 places.enter(numbers, file.data_file_id, positions, row_ids)
         self._in_catalog(rows, places)
         return places
@@ -129,8 +129,8 @@ class Keys:
         is_one = again and sum(sizes.values()) <= _FEW_ROWS
         with footers.DataFileReader(footer) as reader:
             parts = [groups] if is_one else list(lots(groups, sizes.__getitem__, _LOT))
-            found = [self._in_groups(file, reader, part, deleted, again=again and len(parts) == 1) for part in parts]
-        numbers, positions, row_ids = (_joined(parts) for parts in zip(*found, strict=True))
+            read = [self._in_groups(file, reader, part, deleted, again=again and len(parts) == 1) for part in parts]
+        numbers, positions, row_ids = (_joined(parts) for parts in zip(*read, strict=True))
         return numbers, positions, row_ids
 
     def _in_groups(
@@ -178,8 +178,8 @@ class Keys:
             return list(footer.row_groups)
         first = np.searchsorted(self.distinct, [low for low, _ in ranges])
         behind = np.searchsorted(self.distinct, [high for _, high in ranges], side="right")
-        found: list[int] = np.flatnonzero(behind > first).tolist()
-        return found
+        groups: list[int] = np.flatnonzero(behind > first).tolist()
+        return groups
 
     def _nullable(self, arrays: Sequence[pa.Array]) -> Codes:
         """The numbers of keys of rows that may hold NULL; a key with a NULL gets a number that no message has."""
@@ -233,9 +233,9 @@ class Keys:
         places.enter(numbers, NOT_THERE, positions, row_ids)
 
 
-def _numbers(array: Any) -> Codes:
-    found: Codes = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-    return found
+def _numbers(array: pa.Array) -> Codes:
+    numbers: Codes = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return numbers
 
 
 def _sorted(codes: Codes) -> tuple[Codes, Codes]:
@@ -278,8 +278,8 @@ def _positions(footer: Footer, groups: Sequence[int], places: Codes) -> Codes:
     starts = np.array([footer.starts[group] for group in groups])
     sizes = np.array([footer.starts[group + 1] for group in groups]) - starts
     before = np.cumsum(sizes) - sizes
-    found: Codes = places + (starts - before)[np.searchsorted(before, places, side="right") - 1]
-    return found
+    positions: Codes = places + (starts - before)[np.searchsorted(before, places, side="right") - 1]
+    return positions
 
 
 class Places:
@@ -294,8 +294,8 @@ class Places:
 
     @property
     def exists(self) -> Truths:
-        found: Truths = self.number != NOT_THERE
-        return found
+        exists: Truths = self.number != NOT_THERE
+        return exists
 
     @cached_property
     def position(self) -> Codes:

@@ -102,15 +102,15 @@ class LargeApply:
                 oid: stack.enter_context(run_kernels.job_folder(target.write.table))
                 for oid, target in self._targets.items()
             }
-            logs = {each.log[0].table.oid: each.log[0].table for each in self._targets.values() if each.log is not None}
+            logs = {t.log[0].table.oid: t.log[0].table for t in self._targets.values() if t.log is not None}
             log_folders = {oid: stack.enter_context(run_kernels.job_folder(table)) for oid, table in logs.items()}
             tasks = list(self._tasks(messages, since, spill, folders, log_folders))
             answers, obstacles = done(self._play("apply", tasks, apply_part))
             crash_point("columns.part")
             applied: dict[int, list[AppliedPart]] = {}
             for answer in answers:
-                for each in answer:
-                    applied.setdefault(each.oid, []).append(each)
+                for part in answer:
+                    applied.setdefault(part.oid, []).append(part)
             obstacles += self._other_obstacles(applied)
             if obstacles:
                 raise NotClean(min(obstacles))
@@ -121,19 +121,19 @@ class LargeApply:
         for target in self._targets.values():
             if target.truncates:
                 target.write.truncate()
-        self.missed = {oid: joined(each.missed for each in own) for oid, own in applied.items()}
-        return {oid: frozenset().union(*(each.ops for each in own)) for oid, own in applied.items()}
+        self.missed = {oid: joined(part.missed for part in own) for oid, own in applied.items()}
+        return {oid: frozenset().union(*(part.ops for part in own)) for oid, own in applied.items()}
 
     def _arrive(
         self, target: LargeTarget, folder: str, applied: Sequence[AppliedPart], merged: Sequence[StagedDeletes]
     ) -> None:
-        files = [file for each in applied for file in each.files]
-        made = [each.file for each in merged if each.file is not None]
-        taken: list[Any] = run_kernels.take(target.write.table, folder, [*files, *made])
+        files = [file for part in applied for file in part.files]
+        delete_files = [staged.file for staged in merged if staged.file is not None]
+        taken: list[Any] = run_kernels.take(target.write.table, folder, [*files, *delete_files])
         target.write.insert_files(taken[: len(files)])
         deletes = iter(taken[len(files) :])
-        target.write.insert_deletes(replace(each, file=each.file and next(deletes)) for each in merged)
-        target.write.delete_inlined(row_id for each in applied for row_id in each.inlined)
+        target.write.insert_deletes(replace(staged, file=staged.file and next(deletes)) for staged in merged)
+        target.write.delete_inlined(row_id for part in applied for row_id in part.inlined)
 
     def _log(self, applied: Mapping[int, Sequence[AppliedPart]], folders: Mapping[int, str]) -> None:
         """Enter the files of logs into their writes. Leaves of one table share a log, whose folder is emptied once."""
@@ -142,21 +142,21 @@ class LargeApply:
             log = self._targets[oid].log
             if log is not None:
                 files = logged.setdefault(log[0].table.oid, (log[0], []))[1]
-                files += [file for each in own for file in each.logged]
+                files += [file for part in own for file in part.logged]
         for oid, (write, files) in logged.items():
             write.insert_files(run_kernels.take(write.table, folders[oid], files))
 
     def _other_obstacles(self, applied: Mapping[int, Sequence[AppliedPart]]) -> list[int]:
-        found: list[int] = []
+        obstacles: list[int] = []
         for oid, own in applied.items():
             write = self._targets[oid].write
             others = OtherValues(self._session, write.table, _snapshot(write), self._most, self._play)
-            for each in own:
-                others.take(each.kept)
-                for attnums, count in each.looked_up.items():
+            for part in own:
+                others.take(part.kept)
+                for attnums, count in part.looked_up.items():
                     count_index_scans(self._session, oid, attnums, count)
-            found += others.check()
-        return found
+            obstacles += others.check()
+        return obstacles
 
     # --- parts --------------------------------------------------------------------------------------------------------
 
@@ -182,15 +182,15 @@ class LargeApply:
     def _parts(self, messages: MessageFiles) -> Iterator[tuple[DealtPart, dict[int, TableRows]]]:
         described = self._first.described
         if not described.keys.attnums:
-            nothing = {oid: TableRows(_snapshot(each.write), (), {}, (), ()) for oid, each in self._targets.items()}
+            nothing = {oid: TableRows(_snapshot(target.write), (), {}, (), ()) for oid, target in self._targets.items()}
             yield from ((part, nothing) for part in as_they_are(messages))
             return
-        found = {
-            oid: _RowsOfParts(self._session, each.write.table, _snapshot(each.write), each.described.keys.attnums)
-            for oid, each in self._targets.items()
+        rows_of_parts = {
+            oid: _RowsOfParts(self._session, target.write.table, _snapshot(target.write), target.described.keys.attnums)
+            for oid, target in self._targets.items()
         }
         for part in by_key(messages, values_of(described), self._most, self._number):
-            yield part, {oid: rows.of(part) for oid, rows in found.items()}
+            yield part, {oid: rows.of(part) for oid, rows in rows_of_parts.items()}
 
     def _merged(
         self, applied: Mapping[int, Sequence[AppliedPart]], folders: Mapping[int, str]
@@ -211,19 +211,19 @@ class LargeApply:
     def _to_merge(self, write: Write, applied: Sequence[AppliedPart], folder: str) -> Iterator[DeletesToMerge]:
         left: dict[int, list[LeftPositions]] = {}
         for answer in applied:
-            for each in answer.deletes:
-                left.setdefault(each.data_file_id, []).append(each)
+            for positions in answer.deletes:
+                left.setdefault(positions.data_file_id, []).append(positions)
         if not left:
             return
         table, snapshot = write.table, _snapshot(write)
         rows = table_rows(self._session, table, snapshot, ())
-        found = [
+        files = [
             FileDeletes(file, tuple(rows.deletes.get(file.data_file_id, ())), tuple(left[file.data_file_id]))
             for file in rows.files
             if file.data_file_id in left
         ]
         likely = write.likely_snapshot()
-        for lot in lots(found, lambda each: each.count, _POSITIONS):
+        for lot in lots(files, lambda file: file.count, _POSITIONS):
             yield DeletesToMerge(table, tuple(lot), snapshot, likely, folder)
 
 
@@ -281,17 +281,17 @@ class _RowsOfParts:
 
 def done(answers: Sequence[Answer | Unfinished]) -> tuple[list[Answer], list[int]]:
     """The answers of parts that were done, and the sequence numbers of messages that are not clean."""
-    found, obstacles = [], []
+    finished, obstacles = [], []
     for answer in answers:
         if not isinstance(answer, Unfinished):
-            found.append(answer)
+            finished.append(answer)
         elif answer.obstacle is not None:
             obstacles.append(answer.obstacle)
         elif answer.declined:
             raise Declined(answer.declined)
         else:
             raise PgError(*answer.wrong)
-    return found, obstacles
+    return finished, obstacles
 
 
 def player(session: Session, what: str, *, on_spark: bool, check: Callable[[], None]) -> Play:

@@ -118,11 +118,11 @@ class SomeChanges:
 
     def with_kept(self, kept: Mapping[int, Kept]) -> RelationChanges:
         own = {}
-        for place, each in kept.items():
+        for place, values_kept in kept.items():
             source = np.arange(self._whole.count)
-            sent = self._messages[np.maximum(each.source, 0)]
-            source[self._messages] = np.where(each.source < 0, each.source, sent)
-            own[place] = Kept(source, each.stored, each.size)
+            sent = self._messages[np.maximum(values_kept.source, 0)]
+            source[self._messages] = np.where(values_kept.source < 0, values_kept.source, sent)
+            own[place] = Kept(source, values_kept.stored, values_kept.size)
         return SomeChanges(self._whole.with_kept(own), self._messages, self.op)
 
     def pick(self, places: Sequence[int], messages: Numbers, *, old: bool = False) -> list[pa.Array]:
@@ -159,7 +159,7 @@ def by_leaf(
         wrong |= moves & flags[chosen]
     if wrong.any():
         raise NotClean(int(changes.seq[chosen[wrong]][0]))
-    found: list[LeafChanges] = []
+    changes_of_leaves: list[LeafChanges] = []
     for one in np.unique(np.concatenate([leaf, to])).tolist():
         left = moves & (leaf == one)
         here = np.flatnonzero((leaf == one) | (to == one))
@@ -167,8 +167,8 @@ def by_leaf(
         does[moves], does[left] = INSERT, DELETE
         if (does[here] != INSERT).any():
             check(one)
-        found.append(LeafChanges(one, SomeChanges(changes, chosen[here], does[here]), left[here]))
-    return found
+        changes_of_leaves.append(LeafChanges(one, SomeChanges(changes, chosen[here], does[here]), left[here]))
+    return changes_of_leaves
 
 
 class _Leaves:
@@ -200,9 +200,9 @@ class _Leaves:
         order = np.argsort(codes, kind="stable")
         first = np.append(True, np.diff(codes[order]) != 0)
         routed = [self._routed(values, sizes, code) for code in codes[order][first].tolist()]
-        found = np.empty(len(messages), np.int64)
-        found[order] = np.array(routed, np.int64)[np.cumsum(first) - 1]
-        return found
+        oids = np.empty(len(messages), np.int64)
+        oids[order] = np.array(routed, np.int64)[np.cumsum(first) - 1]
+        return oids
 
     def _routed(self, values: Sequence[Sequence[Any]], sizes: Sequence[int], code: int) -> int:
         row: dict[int, Any] = {}

@@ -57,7 +57,7 @@ class DealtPart:
 
     @property
     def count(self) -> int:
-        return sum(each.behind - each.first for each in self.slices)
+        return sum(part.behind - part.first for part in self.slices)
 
 
 @frozen
@@ -93,24 +93,24 @@ def by_key(messages: MessageFiles, keys: Keys, most: int, play: Play) -> Iterato
     coded: list[_Coded] = play(
         "keys", [_ToCode(messages.relation, file, count, keys, step) for file, count in messages.taken], _code
     )
-    ordered = np.sort(np.concatenate([each.sample for each in coded] or [np.empty(0, np.int64)]))
+    ordered = np.sort(np.concatenate([coded_file.sample for coded_file in coded] or [np.empty(0, np.int64)]))
     wanted = -(-messages.count // most)
     bounds = np.unique(ordered[[len(ordered) * n // wanted for n in range(1, wanted)]])
-    shared = _shared(coded, bounds, play) if any(each.moves for each in coded) else ()
-    dealt: list[_Dealt] = play("parts", [_ToDeal(each, bounds, shared) for each in coded], _deal)
+    shared = _shared(coded, bounds, play) if any(coded_file.moves for coded_file in coded) else ()
+    dealt: list[_Dealt] = play("parts", [_ToDeal(coded_file, bounds, shared) for coded_file in coded], _deal)
     for part in range(len(bounds) + 2):
         slices, lows, highs = [], [], []
-        for (file, count), each in zip(messages.taken, dealt, strict=True):
-            first, behind = int(each.starts[part]), int(each.starts[part + 1])
+        for (file, count), dealt_file in zip(messages.taken, dealt, strict=True):
+            first, behind = int(dealt_file.starts[part]), int(dealt_file.starts[part + 1])
             if behind > first:
-                slices.append(MessageSlice(file, count, each.order, first, behind))
-                lows.append(int(each.lows[part]))
-                highs.append(int(each.highs[part]))
+                slices.append(MessageSlice(file, count, dealt_file.order, first, behind))
+                lows.append(int(dealt_file.lows[part]))
+                highs.append(int(dealt_file.highs[part]))
         if not slices:
             continue
         dealt_part = DealtPart(tuple(slices), min(lows), max(highs))
         if part > len(bounds) and dealt_part.count > _MOST_SHARED * most:
-            raise NotClean(min(int(each.file.seq(each.count)[each.numbers()[0]]) for each in slices))
+            raise NotClean(min(int(cut.file.seq(cut.count)[cut.numbers()[0]]) for cut in slices))
         yield dealt_part
 
 
@@ -204,23 +204,23 @@ class _ToShare:
 
 def _shared(coded: Sequence[_Coded], bounds: Numbers, play: Play) -> tuple[str, ...]:
     """Files with the keys that are changed and that another message touches, too; ascending, also from file to file."""
-    scattered: list[_Scattered] = play("changed keys", [_ToScatter(each, bounds) for each in coded], _scatter)
+    scattered: list[_Scattered] = play("changed keys", [_ToScatter(file, bounds) for file in coded], _scatter)
     tasks = []
     for part in range(len(bounds) + 1):
         moved = _pieces(scattered, part, "moved")
         if moved:
             tasks.append(_ToShare(moved, _pieces(scattered, part, "still"), f"{coded[0].path}.{part}"))
-    found: list[str] = play("shared keys", tasks, _share)
-    return tuple([path for path in found if path])
+    paths: list[str] = play("shared keys", tasks, _share)
+    return tuple([path for path in paths if path])
 
 
 def _pieces(scattered: Sequence[_Scattered], part: int, name: str) -> tuple[tuple[str, int, int], ...]:
-    found = []
-    for each in scattered:
-        first, behind = (int(n) for n in getattr(each, name)[part : part + 2])
+    pieces = []
+    for file in scattered:
+        first, behind = (int(n) for n in getattr(file, name)[part : part + 2])
         if behind > first:
-            found.append((f"{each.path}.{name}", first, behind - first))
-    return tuple(found)
+            pieces.append((f"{file.path}.{name}", first, behind - first))
+    return tuple(pieces)
 
 
 def _scatter(task: _ToScatter, watch: PartWatch) -> _Scattered:
@@ -238,8 +238,8 @@ def _scatter(task: _ToScatter, watch: PartWatch) -> _Scattered:
 
 def _starts(codes: Numbers, bounds: Numbers) -> Numbers:
     """The positions in ascending codes at which the parts begin, and the end of the last."""
-    found: Numbers = np.concatenate([[0], np.searchsorted(codes, bounds, side="left"), [len(codes)]])
-    return found
+    starts: Numbers = np.concatenate([[0], np.searchsorted(codes, bounds, side="left"), [len(codes)]])
+    return starts
 
 
 def _share(task: _ToShare, watch: PartWatch) -> str:
@@ -305,8 +305,8 @@ def _deal(task: _ToDeal, watch: PartWatch) -> _Dealt:
 def _among(codes: Numbers, wanted: Numbers) -> Numbers:
     """A mask of the codes that are among `wanted`, which ascend."""
     near = np.minimum(np.searchsorted(wanted, codes), len(wanted) - 1)
-    found: Numbers = wanted[near] == codes
-    return found
+    mask: Numbers = wanted[near] == codes
+    return mask
 
 
 def _numbers(columns: list[pa.Array]) -> Numbers:
@@ -314,10 +314,10 @@ def _numbers(columns: list[pa.Array]) -> Numbers:
     if len(columns) == 1 and pa.types.is_signed_integer(columns[0].type):
         own: Numbers = columns[0].fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         return own
-    found = np.zeros(len(columns[0]), np.uint64)
+    hashes = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
-        found = _mixed(found ^ _hashed(column))
-    return found.view(np.int64)
+        hashes = _mixed(hashes ^ _hashed(column))
+    return hashes.view(np.int64)
 
 
 def _hashed(array: pa.Array) -> Numbers:
@@ -329,27 +329,27 @@ def _hashed(array: pa.Array) -> Numbers:
     width = array.type.bit_width // 8
     data = array.buffers()[1]
     raw = np.frombuffer(data, np.uint8, len(array) * width, array.offset * width) if len(array) else np.empty(0, "u1")
-    found = np.zeros(len(array), np.uint64)
+    hashes = np.zeros(len(array), np.uint64)
     for word in raw.view(f"<u{min(width, 8)}").reshape(len(array), -1).T:
-        found = _mixed(found ^ word.astype(np.uint64))
-    return found
+        hashes = _mixed(hashes ^ word.astype(np.uint64))
+    return hashes
 
 
 def _hashed_texts(array: pa.Array) -> Numbers:
     offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, 4 * array.offset)
     lengths, starts = np.diff(offsets), offsets[:-1] - offsets[0]
-    found = np.zeros(len(array), np.uint64)
+    hashes = np.zeros(len(array), np.uint64)
     there = np.flatnonzero(lengths)
     if len(there):
         data = np.frombuffer(array.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
         place = (np.arange(len(data)) - np.repeat(starts, lengths)).astype(np.uint64)
-        found[there] = np.add.reduceat(_mixed((place << np.uint64(8)) + data + np.uint64(1)), starts[there])
-    return found
+        hashes[there] = np.add.reduceat(_mixed((place << np.uint64(8)) + data + np.uint64(1)), starts[there])
+    return hashes
 
 
-def _mixed(found: Numbers) -> Numbers:
+def _mixed(numbers: Numbers) -> Numbers:
     """The finalizer of splitmix64: each bit of the result depends on all bits of the number."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
-    mixed: Numbers = found ^ (found >> np.uint64(31))
+        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
+    mixed: Numbers = numbers ^ (numbers >> np.uint64(31))
     return mixed

@@ -69,17 +69,17 @@ class MissedMessages:
 def missed_messages(decided: Decided, foreign: Foreign | None, left: Numbers | None) -> MissedMessages:
     """`foreign`: what of the table other origins have written; None: conflicts are only counted. `left`: which messages
     are the half of an UPDATE that deletes."""
-    changes, found = decided.changes, decided.folded.missed
+    changes, missed = decided.changes, decided.folded.missed
     deletes = changes.op == DELETE
     if left is not None:
         deletes &= ~left
-    kinds = Counter({UPDATE_MISSING: int((~deletes[found]).sum()), DELETE_MISSING: int(deletes[found].sum())})
+    kinds = Counter({UPDATE_MISSING: int((~deletes[missed]).sum()), DELETE_MISSING: int(deletes[missed].sum())})
     if foreign is None or decided.places is None:
         return MissedMessages(+kinds, ())
     theirs = decided.touched[_theirs(decided.places, foreign)[decided.touched_rows]]
     kinds += Counter({UPDATE_DIFFERS: int((~deletes[theirs]).sum()), DELETE_DIFFERS: int(deletes[theirs].sum())})
-    at = np.concatenate([found, theirs])
-    differs = np.concatenate([np.zeros(len(found), np.bool_), np.ones(len(theirs), np.bool_)])
+    at = np.concatenate([missed, theirs])
+    differs = np.concatenate([np.zeros(len(missed), np.bool_), np.ones(len(theirs), np.bool_)])
     order = np.argsort(at, kind="stable")[:MOST]
     at, differs = at[order], differs[order]
     names = {(False, False): UPDATE_MISSING, (False, True): DELETE_MISSING,
@@ -90,13 +90,13 @@ def missed_messages(decided: Decided, foreign: Foreign | None, left: Numbers | N
 
 def _theirs(places: Places, foreign: Foreign) -> Numbers:
     """Which of the rows that were found another origin has written."""
-    found = np.zeros(len(places.position), np.bool_)
+    theirs = np.zeros(len(places.position), np.bool_)
     for file, start, end in places.files:
         if file == NOT_THERE:
-            found[start:end] = np.isin(places.row_id[start:end], np.array(list(foreign.inlined), np.int64))
+            theirs[start:end] = np.isin(places.row_id[start:end], np.array(list(foreign.inlined), np.int64))
         else:
-            found[start:end] = file in foreign.files
-    return found
+            theirs[start:end] = file in foreign.files
+    return theirs
 
 
 def _messages(changes: RelationChanges, at: Numbers) -> list[Message]:
@@ -114,7 +114,7 @@ def _messages(changes: RelationChanges, at: Numbers) -> list[Message]:
             row = list(sides[0][number])
             row[place] = UNCHANGED
             sides[0][number] = tuple(row)
-    operations = [wire.DELETE if each else wire.UPDATE for each in deletes.tolist()]
+    operations = [wire.DELETE if deleted else wire.UPDATE for deleted in deletes.tolist()]
     return [
         Message(operation, relation, sides[1].get(number), sides[0].get(number))
         for number, operation in enumerate(operations)
@@ -131,10 +131,10 @@ class ConflictsOfBatch:
         self._batch = batch
         self._told: list[tuple[int, Callable[[], Conflict]]] = []
 
-    def take(self, root: Relation, leaf: Relation, write: Write, found: MissedMessages, foreign: Foreign) -> None:
-        self.kinds += found.kinds
+    def take(self, root: Relation, leaf: Relation, write: Write, missed: MissedMessages, foreign: Foreign) -> None:
+        self.kinds += missed.kinds
         self._told += [
-            (seq, partial(self._tell, root, leaf, write, foreign, kind, message)) for seq, kind, message in found.first
+            (seq, partial(self._tell, root, leaf, write, foreign, kind, message)) for seq, kind, message in missed.first
         ]
 
     def _tell(
@@ -164,19 +164,19 @@ class ConflictsOfBatch:
 
     def told(self) -> list[Conflict]:
         """The first of them, in order; asked before the batch is written."""
-        found = []
-        for seq, make in sorted(self._told, key=lambda each: each[0])[:MOST]:
-            place = bisect_left(self._batch.transactions, seq, key=lambda each: each.last_seq)
+        conflicts = []
+        for seq, make in sorted(self._told, key=lambda maker: maker[0])[:MOST]:
+            place = bisect_left(self._batch.transactions, seq, key=lambda sent: sent.last_seq)
             transaction = self._batch.transactions[place]
             self._progress.transaction(transaction.xid, transaction.finish_lsn)
-            found.append(make())
-        return found
+            conflicts.append(make())
+        return conflicts
 
 
-def joined(found: Iterable[MissedMessages]) -> MissedMessages:
+def joined(parts_missed: Iterable[MissedMessages]) -> MissedMessages:
     """The conflicts of several parts of a table's messages."""
-    parts = list(found)
-    first = sorted((each for part in parts for each in part.first), key=lambda each: each[0])[:MOST]
+    parts = list(parts_missed)
+    first = sorted((message for part in parts for message in part.first), key=lambda message: message[0])[:MOST]
     return MissedMessages(sum((part.kinds for part in parts), Counter()), tuple(first))
 
 
@@ -192,13 +192,13 @@ class SentTransactions:
 
     @classmethod
     def of(cls, transactions: Sequence[BatchTransaction]) -> SentTransactions:
-        found = list(transactions)
+        listed = list(transactions)
         return cls(
-            np.array([each.last_seq for each in found], np.int64),
-            np.array([each.first_seq for each in found], np.int64),
-            tuple([each.end_lsn for each in found]),
-            tuple([each.committed_at for each in found]),
-            tuple([each.xid for each in found]),
+            np.array([transaction.last_seq for transaction in listed], np.int64),
+            np.array([transaction.first_seq for transaction in listed], np.int64),
+            tuple([transaction.end_lsn for transaction in listed]),
+            tuple([transaction.committed_at for transaction in listed]),
+            tuple([transaction.xid for transaction in listed]),
         )
 
 
@@ -255,12 +255,12 @@ class LoggedTable:
         first, last = np.searchsorted(sent.last_seq, (seq[0], seq[-1]))  # messages are in order
         whose = np.searchsorted(sent.last_seq[first : last + 1], seq)
         numbers = pa.array(whose)
-        found = {"operation": pa.repeat(_OPERATIONS[code], len(seq))}
-        found["change"] = pa.array(seq - sent.first_seq[first : last + 1][whose] + 1)
+        columns = {"operation": pa.repeat(_OPERATIONS[code], len(seq))}
+        columns["change"] = pa.array(seq - sent.first_seq[first : last + 1][whose] + 1)
         for name, values in (("lsn", sent.end_lsn), ("committed_at", sent.committed_at), ("xid", sent.xid)):
-            each = forms[name].to_array(list(values[first : last + 1]))
-            found[name] = pa.repeat(each[0], len(seq)) if first == last else each.take(numbers)
-        return found
+            values_sent = forms[name].to_array(list(values[first : last + 1]))
+            columns[name] = pa.repeat(values_sent[0], len(seq)) if first == last else values_sent.take(numbers)
+        return columns
 
 
 def _old_keys(described: DescribedTable, changes: RelationChanges, at: Numbers) -> dict[int, pa.Array]:
@@ -315,6 +315,6 @@ class LogsOfBatch:
         """The row that says of a TRUNCATE, with the OID of the log."""
         log = self._log(target)
         if log is not None:
-            whose = self._transactions[bisect_left(self._transactions, seq, key=lambda each: each.last_seq)]
+            whose = self._transactions[bisect_left(self._transactions, seq, key=lambda sent: sent.last_seq)]
             at = whose.end_lsn, whose.committed_at, whose.xid, seq - whose.first_seq + 1
             yield log.relation.oid, log.row("truncate", at, {}, {})

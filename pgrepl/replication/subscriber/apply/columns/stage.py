@@ -140,8 +140,8 @@ class StagedBatch:
         if messages.count <= most:
             return False
         with acting_for(session, self._subscription, target):
-            found = described_leaves(session, target, messages)
-        if len({tuple([each.table.column(n).name for n in each.keys.attnums]) for each in found.values()}) != 1:
+            leaves = described_leaves(session, target, messages)
+        if len({tuple([leaf.table.column(n).name for n in leaf.keys.attnums]) for leaf in leaves.values()}) != 1:
             raise Declined("partitions that are found by different keys")
         on_spark = choice.choose_parts(session, messages.count).on_spark
         what = f'subscription "{self._subscription.subname}", changes of {target.qualified_name}'
@@ -150,7 +150,7 @@ class StagedBatch:
         number = play if choice.has_cluster() else player(session, what, on_spark=False, check=self._check)
         with acting_for(session, self._subscription, target):
             tree = partition_tree(session, target, messages.relation) if target.kind == "p" else None
-            targets = {oid: self._large_target(target, oid, each, tree, messages) for oid, each in found.items()}
+            targets = {oid: self._large_target(target, oid, leaf, tree, messages) for oid, leaf in leaves.items()}
             if tree is None:  # of leaves those are checked that get messages
                 self._check_gets(target.oid, messages.operations, messages.relation)
         large = LargeApply(session, targets, tree, play, number, most)
@@ -193,9 +193,9 @@ class StagedBatch:
     def _decided(self, target: Relation, changes: RelationChanges, since: int) -> list[TableApply]:
         """Decide what the changes do to their table, or to each leaf."""
         session = self._session
-        found = []
-        for each in self._leaves(target, changes, since):
-            leaf = relation(session, each.leaf)
+        applies = []
+        for leaf_changes in self._leaves(target, changes, since):
+            leaf = relation(session, leaf_changes.leaf)
             self._come_from(leaf.oid, changes.relation)
             with acting_for(session, self._subscription, target):
                 emptied = self._emptied.get(leaf.oid, [])
@@ -203,29 +203,29 @@ class StagedBatch:
                     session,
                     target,
                     leaf,
-                    each.changes,
+                    leaf_changes.changes,
                     since,
                     emptied,
                     self._write(leaf.oid),
-                    left=each.left,
+                    left=leaf_changes.left,
                     foreign=self._foreign(leaf.oid),
                     logged=self._logs.of(target, leaf),
                 )
                 table.decide()
                 self._take(target, leaf, table.missed)
-            found.append(table)
-        return found
+            applies.append(table)
+        return applies
 
     def _foreign(self, oid: int) -> Foreign | None:
         """What of a table other origins have written; None: conflicts are not kept."""
         if not self._subscription.subconflictlog:
             return None
-        found = self._foreigns.get(oid)
-        if found is None:
+        foreign = self._foreigns.get(oid)
+        if foreign is None:
             own = subscriptions.origin_name(self._subscription.oid)
-            found = foreign_rows(self._session, self._write(oid).table, own, self._snapshot)
-            self._foreigns[oid] = found
-        return found
+            foreign = foreign_rows(self._session, self._write(oid).table, own, self._snapshot)
+            self._foreigns[oid] = foreign
+        return foreign
 
     def _take(self, target: Relation, leaf: Relation, missed: MissedMessages) -> None:
         if self._subscription.subretaindeadtuples and missed.kinds[UPDATE_MISSING] and self._deleted.any_in(leaf):
@@ -244,10 +244,10 @@ class StagedBatch:
             raise Declined("several relations for one table")
 
     def _write(self, oid: int) -> Write:
-        found = self._writes.get(oid)
-        if found is None:
-            found = self._writes[oid] = Write(self._session, lake_table(self._session, oid), self._snapshot)
-        return found
+        write = self._writes.get(oid)
+        if write is None:
+            write = self._writes[oid] = Write(self._session, lake_table(self._session, oid), self._snapshot)
+        return write
 
     def _jobs(self, decided: Sequence[TableApply]) -> list[_Job]:
         """The work that is left for these tables: old rows go, and files are to be written."""
@@ -265,10 +265,10 @@ class StagedBatch:
         follows = self._subscription.subschemachanges
         if follows in subscriptions.WITH_TABLES and target_or_none(self._session, sent) is None:
             return None
-        found = find_target(self._session, sent)
-        if follows == subscriptions.NO_SCHEMA or self._since(found) is not None:
-            match_columns(self._session, found, sent)
-        return found
+        table = find_target(self._session, sent)
+        if follows == subscriptions.NO_SCHEMA or self._since(table) is not None:
+            match_columns(self._session, table, sent)
+        return table
 
     def _since(self, target: Relation) -> int | None:
         """The first sequence number that concerns the table; None: none does."""
@@ -280,8 +280,8 @@ class StagedBatch:
         return next((t.first_seq for t in self.batch.transactions if t.finish_lsn >= since), None)
 
     def _truncate(self, seq: int, relations: Sequence[SentRelation], *, restart: bool) -> None:
-        found = (self._target(sent) for sent in relations)
-        targets = [table for table in found if table is not None and self._concerns(table, seq)]
+        named = (self._target(sent) for sent in relations)
+        targets = [table for table in named if table is not None and self._concerns(table, seq)]
         emptied = emptied_by(self._session, targets, restart_identity=restart)
         self.passed += not emptied
         for table in targets:
@@ -323,10 +323,10 @@ class StagedBatch:
 
     def tell(self, log: ServerLog) -> None:
         """Count, log and keep the conflicts, once the batch has been written."""
-        found, subid = self.conflicts.kinds, self._subscription.oid
-        conflicts.count(self._session, subid, found)
+        kinds, subid = self.conflicts.kinds, self._subscription.oid
+        conflicts.count(self._session, subid, kinds)
         if self._subscription.subconflictlog:
-            conflicts.log_all(log, self.told, found.total())
+            conflicts.log_all(log, self.told, kinds.total())
             conflicts.keep(self._session, subid, self.told, conflicts.NOTED)
         if self._subscription.subconflictlog and not self._only:
             conflicts.settle(self._session, subid, self.batch.transactions[-1].finish_lsn)
@@ -347,7 +347,7 @@ class FileJobs:
         self._written: dict[int, tuple[Write, list[NewFile]]] = {}  # by the job's number
 
     def begin(self, jobs: Sequence[_Job]) -> None:
-        self._running += [self._threads.submit(self._play, next(self._numbers), *each) for each in jobs]
+        self._running += [self._threads.submit(self._play, next(self._numbers), *job) for job in jobs]
 
     def _play(self, number: int, write: Write, job: Callable[[], list[NewFile]]) -> None:
         self._written[number] = write, job()
@@ -385,9 +385,9 @@ def stage_batch(
         try:
             staged.stage()
             return staged
-        except NotClean as found:
+        except NotClean as obstacle:
             staged.discard()
-            batch = batch.until(found.message)
+            batch = batch.until(obstacle.message)
         except PgError as error:
             staged.discard()
             if not row_errors(error):
@@ -452,7 +452,7 @@ def receive(
     if subscription.subskiplsn or is_decoded(session) or log.hears("DEBUG1") or Decisions(session, subscription):
         return None
     try:
-        found = stream.batch(wanted, least)
+        batch_and_end = stream.batch(wanted, least)
     except Declined as reason:
         choice.declined(session, _WORK, reason, "changes are not received by columns")
         return None
@@ -460,9 +460,9 @@ def receive(
         if is_met_again(error):
             return None
         raise
-    if found is not None and found[0].count:
-        batch = found[0]
+    if batch_and_end is not None and batch_and_end[0].count:
+        batch = batch_and_end[0]
         if not choice.is_worth_columns(session, batch.count, len(batch.changes)):
             batch.discard()
             return None
-    return found
+    return batch_and_end

@@ -119,7 +119,7 @@ def described(
 def described_leaves(session: Session, target: Relation, messages: MessageFiles) -> dict[int, DescribedTable]:
     """The table, or the leaf partitions of a partitioned one, by oid."""
     unsent = {place for file in messages.files for place in file.unchanged}
-    found = {}
+    leaves = {}
     for oid in inheritors(session, target.oid) if target.kind == "p" else [target.oid]:
         table = relation(session, oid)
         if table.kind == "p":
@@ -127,8 +127,8 @@ def described_leaves(session: Session, target: Relation, messages: MessageFiles)
         matched = MatchedColumns(session, table, messages.relation)
         keys = table_keys(session, table, matched, unsent, needed=messages.searches)
         inserts = INSERT in messages.operations
-        found[oid] = described(session, target, table, matched, keys, inserts=inserts)
-    return found
+        leaves[oid] = described(session, target, table, matched, keys, inserts=inserts)
+    return leaves
 
 
 # --- table ------------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class TableApply:
         """Raises NotClean with the sequence number of a message that cannot be carried out."""
         session, table, changes = self._session, self.relation, self._changes
         chosen = changes.seq >= self._since
-        inserts, updates, deletes = (bool((chosen & (changes.op == each)).any()) for each in (INSERT, UPDATE, DELETE))
+        inserts, updates, deletes = (bool((chosen & (changes.op == kind)).any()) for kind in (INSERT, UPDATE, DELETE))
         check_rights(session, table, inserts, updates, deletes)
         matched = MatchedColumns(session, table, changes.relation)
         keys = table_keys(session, table, matched, changes.unchanged, needed=updates or deletes)

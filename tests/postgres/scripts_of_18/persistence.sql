@@ -1,0 +1,21 @@
+\set VERBOSITY verbose
+create unlogged table y (a int) partition by list (nosuch);
+create unlogged table y (a nosuch) partition by list (a);
+create unlogged table y (a int) partition by list (a) on commit drop;
+create table pp (a int) partition by list (a);
+create unlogged table if not exists pp (a int) partition by list (a);
+create unlogged table p1 partition of pp for values in (1);
+create unlogged table p2 partition of pp for values in (2) partition by list (a);
+create temp table tt (a int) partition by list (a);
+alter table pp set unlogged;
+alter table pp set logged;
+alter table tt set unlogged;
+alter table pp set logged, set unlogged;
+alter table p1 set logged;
+alter table p1 set logged, set unlogged;
+alter table p1 set unlogged;
+select relname, relpersistence from pg_class where relname in ('pp', 'p1', 'p2') order by 1;
+create role bob;
+set role bob;
+alter table pp set unlogged;
+reset role;
