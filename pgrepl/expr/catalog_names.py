@@ -76,8 +76,8 @@ def _class(session: Session, text: str) -> int:
 
 
 def _class_text(session: Session, oid: int) -> str | None:
-    found = relation_or_none(session, oid)
-    return display_name(session, found) if found is not None else None
+    rel = relation_or_none(session, oid)
+    return display_name(session, rel) if rel is not None else None
 
 
 def _named(what: str, sqlstate: str, find: Callable[[Session, str], Any]) -> Callable[[Session, str], int]:

@@ -37,13 +37,13 @@ def _cast(code: Code, source: int, source_typmod: int, target: int, typmod: int)
     if source == oids.RECORD and lookup.is_complex(target):
         columns = columns_of(code, target)
         return lambda env: None if env[0] is None else _as_row(code, env[0], columns)
-    made: Expr | None = None
+    coerced: Expr | None = None
     if source not in (oids.UNKNOWN, oids.RECORD):
         scope = Scope(code.session)
-        made = coerce_to_target(scope, value, source, target, typmod, Context.PLPGSQL, IMPLICIT_CAST, -1)
-    if made is None:
-        made = CoerceViaIO(target, arg=value)
-    return evaluate.compile(made, code.context, _the_value)
+        coerced = coerce_to_target(scope, value, source, target, typmod, Context.PLPGSQL, IMPLICIT_CAST, -1)
+    if coerced is None:
+        coerced = CoerceViaIO(target, arg=value)
+    return evaluate.compile(coerced, code.context, _the_value)
 
 
 def _the_value(node: Expr) -> Callable[[Any], Any] | None:
@@ -54,8 +54,8 @@ def columns_of(code: Code, typoid: int) -> list[Column]:
     """The columns of a named row type."""
     known = code.row_types.get(typoid)
     if known is None:
-        found = lookup.row_attributes(code.session, lookup.base(typoid))
-        known = code.row_types[typoid] = [(a.name, a.type, a.typmod) for a in found if not a.dropped]
+        attributes = lookup.row_attributes(code.session, lookup.base(typoid))
+        known = code.row_types[typoid] = [(a.name, a.type, a.typmod) for a in attributes if not a.dropped]
     return known
 
 

@@ -170,13 +170,13 @@ def place(location: int) -> int:
 def exception_begins(location: int) -> tuple[int, int]:
     """SQLSTATE and SQLERRM are variables of the handlers."""
     compilation = current()
-    found = []
+    numbers = []
     for name in ("sqlstate", "sqlerrm"):
         datum = compilation.variable(name, line_of(location), _TEXT)
         assert isinstance(datum, Var)
         datum.constant = True
-        found.append(datum.number)
-    return found[0], found[1]
+        numbers.append(datum.number)
+    return numbers[0], numbers[1]
 
 
 @build
@@ -348,11 +348,11 @@ def exit(
     line = line_of(location)
     name, at = label or (None, -1)
     if name is not None:
-        found = find_label(names, name)
-        if found is None:
+        enclosing = find_label(names, name)
+        if enclosing is None:
             message = f'there is no label "{name}" attached to any block or loop enclosing this statement'
             raise PgError("42601", message, location=at)
-        if not found.is_loop and not is_exit:
+        if not enclosing.is_loop and not is_exit:
             raise PgError("42601", f'block label "{name}" cannot be used in CONTINUE', location=at)
     elif nearest_loop(names) is None:
         message = "CONTINUE cannot be used outside a loop"

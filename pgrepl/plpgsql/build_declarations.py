@@ -171,12 +171,12 @@ def _not_null_place(location: int) -> int:
 
 
 def _until(tokens: object, end: str) -> list[Token]:
-    found: list[Token] = []
+    read: list[Token] = []
     for token in tokens:  # type: ignore[attr-defined]
         if token[0] in (end, END):
             break
-        found.append(token)
-    return found
+        read.append(token)
+    return read
 
 
 @build
@@ -230,13 +230,13 @@ def _datatype(token: Token) -> DataType:
         token = scanner.next()
         if token[0] == "PERCENT":
             token = scanner.next()
-            found = None
+            named = None
             if is_word(token, "type") or _is_plain(token, "type"):
-                found = named_type(compilation, ("%type", *names), partial(type_like, compilation, names))
+                named = named_type(compilation, ("%type", *names), partial(type_like, compilation, names))
             elif is_word(token, "rowtype") or _is_plain(token, "rowtype"):
-                found = named_type(compilation, ("%rowtype", *names), partial(row_type_of, compilation, names))
-            if found is not None:
-                return _array_over(found)
+                named = named_type(compilation, ("%rowtype", *names), partial(row_type_of, compilation, names))
+            if named is not None:
+                return _array_over(named)
     depth = 0
     while token[0] != "SEMICOLON":
         if token[0] == END:
@@ -250,16 +250,16 @@ def _datatype(token: Token) -> DataType:
     text = scanner.text[begin : token[2]].rstrip()
     if not text:
         raise scanner.error("missing data type declaration")
-    found = named_type(compilation, (text,), partial(type_of_text, compilation, text, begin))
+    named = named_type(compilation, (text,), partial(type_of_text, compilation, text, begin))
     scanner.push_back(token)
-    return found
+    return named
 
 
 def _is_plain(token: Token, word: str) -> bool:
     return token[0] == "T_WORD" and token[1].names == (word,) and not token[1].quoted
 
 
-def _array_over(found: DataType) -> DataType:
+def _array_over(element: DataType) -> DataType:
     """`x%TYPE[]`, `x%TYPE ARRAY[3]`."""
     scanner = current().scanner
     token = scanner.next()
@@ -275,7 +275,7 @@ def _array_over(found: DataType) -> DataType:
             raise scanner.error('syntax error, expected "]"')
         token = scanner.next()
     scanner.push_back(token)
-    return array_of(current().session, found) if is_array else found
+    return array_of(current().session, element) if is_array else element
 
 
 # --- aliases ----------------------------------------------------------------------------------------------------------

@@ -127,12 +127,12 @@ def read_target(*, may_be_strict: bool) -> tuple[Rec | Row, bool]:
 
 def read_list(ends: tuple[str, ...], expected: str) -> tuple[list[SqlText], str]:
     """Expressions with commas between them, and the terminal behind them."""
-    found: list[SqlText] = []
+    listed: list[SqlText] = []
     while True:
         text, begin, end = current().scanner.read_until(("COMMA", *ends), expected)
-        found.append(current().sql(text, Mode.EXPRESSION, begin))
+        listed.append(current().sql(text, Mode.EXPRESSION, begin))
         if end[0] != "COMMA":
-            return found, end[0]
+            return listed, end[0]
 
 
 def _row_target(target: _Target) -> Rec | Row:
@@ -198,9 +198,9 @@ def _over_cursor(target: _Target, cursor: Var, location: int) -> nodes.ForCursor
 
 
 @build
-def for_(location: int, label: str | None, made: Any, body: Any) -> nodes.Statement:
-    made.line, made.label, made.body = line_of(location), label, _closed(label, body)
-    statement: nodes.Statement = made
+def for_(location: int, label: str | None, loop: Any, body: Any) -> nodes.Statement:
+    loop.line, loop.label, loop.body = line_of(location), label, _closed(label, body)
+    statement: nodes.Statement = loop
     return statement
 
 

@@ -219,43 +219,43 @@ _OPTIONS = ("errcode", "message", "detail", "hint", "column", "constraint", "dat
 @build
 def raise_(location: int) -> nodes.Raise:
     scanner = current().scanner
-    made = nodes.Raise(line_of(location), "ERROR")
+    raised = nodes.Raise(line_of(location), "ERROR")
     token = scanner.next()
     if token[0] == END:
         raise scanner.error(_OVER)
     if token[0] == "SEMICOLON":
-        return made
+        return raised
     severity = next((word for word in _SEVERITIES if is_word(token, word)), None)
     if severity is not None:
-        made.severity = _SEVERITIES[severity]
+        raised.severity = _SEVERITIES[severity]
         token = scanner.next()
         if token[0] == END:
             raise scanner.error(_OVER)
-    kind = _message(made) if token[0] == "SCONST" else token[0]
+    kind = _message(raised) if token[0] == "SCONST" else token[0]
     if token[0] not in ("SCONST", "USING"):
-        made.condition = _condition(token)
+        raised.condition = _condition(token)
         kind = scanner.next()[0]
         if kind not in ("SEMICOLON", "USING"):
             raise scanner.error("syntax error")
     if kind == "USING":
-        _options(made)
-    if made.message is not None:
-        wanted = made.message.replace("%%", "").count("%")
-        if wanted != len(made.parameters):
-            few = "few" if wanted > len(made.parameters) else "many"
+        _options(raised)
+    if raised.message is not None:
+        wanted = raised.message.replace("%%", "").count("%")
+        if wanted != len(raised.parameters):
+            few = "few" if wanted > len(raised.parameters) else "many"
             raise PgError("42601", f"too {few} parameters specified for RAISE")
-    return made
+    return raised
 
 
-def _message(made: nodes.Raise) -> str:
+def _message(raised: nodes.Raise) -> str:
     """The format and its parameters; the terminal behind them."""
     scanner = current().scanner
-    made.message = scanner.last[1]
+    raised.message = scanner.last[1]
     kind: str = scanner.next()[0]
     if kind not in ("COMMA", "SEMICOLON", "USING"):
         raise scanner.error("syntax error")
     if kind == "COMMA":
-        made.parameters, kind = read_list(("SEMICOLON", "USING"), ", or ; or USING")
+        raised.parameters, kind = read_list(("SEMICOLON", "USING"), ", or ; or USING")
     return kind
 
 
@@ -272,7 +272,7 @@ def _condition(token: Any) -> str:
     return str(name)
 
 
-def _options(made: nodes.Raise) -> None:
+def _options(raised: nodes.Raise) -> None:
     scanner = current().scanner
     kind = "COMMA"
     while kind == "COMMA":
@@ -285,7 +285,7 @@ def _options(made: nodes.Raise) -> None:
         if scanner.next()[0] not in ("EQUAL", "COLON_EQUALS"):
             raise scanner.error('syntax error, expected "="')
         text, begin, end = scanner.read_until(("COMMA", "SEMICOLON"), ", or ;")
-        made.options.append((option, current().sql(text, Mode.EXPRESSION, begin)))
+        raised.options.append((option, current().sql(text, Mode.EXPRESSION, begin)))
         kind = end[0]
 
 
@@ -351,14 +351,14 @@ def read_fetch_direction(location: int) -> nodes.Direction:
     token = scanner.next()
     if token[0] == END:
         raise scanner.error(_OVER)
-    for word, made in (
+    for word, direction in (
         ("next", nodes.Direction()),
         ("prior", nodes.Direction("backward")),
         ("first", nodes.Direction("absolute", 1)),
         ("last", nodes.Direction("absolute", -1)),
     ):
         if is_word(token, word):
-            return _from(made)
+            return _from(direction)
     if token[0] == "ALL":
         return _from(nodes.Direction("forward", None, several=True))
     for word in ("absolute", "relative"):

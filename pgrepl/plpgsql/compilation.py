@@ -161,17 +161,17 @@ class PlpgsqlScanner:
         quoted = spelled.startswith('"')
         after = self._waiting[-1][0]
         may_be = after == "DOT" or self.last[0] not in _AT_START or after in _ASSIGNS
-        found = self._find((names[0],)) if may_be and self.lookup is Lookup.ALL else None
-        word_value = Word((names[0],), quoted, found)
-        if found is not None:
+        datum = self._find((names[0],)) if may_be and self.lookup is Lookup.ALL else None
+        word_value = Word((names[0],), quoted, datum)
+        if datum is not None:
             return "T_DATUM", word_value, start, end
         if not quoted and names[0] in _UNRESERVED:
             return _UNRESERVED[names[0]], names[0], start, end
         return "T_WORD", word_value, start, end
 
     def _dotted(self, names: tuple[str, ...], start: int, end: int) -> Token:
-        found = self._find(names) if self.lookup is not Lookup.NONE else None
-        return ("T_DATUM" if found is not None else "T_CWORD"), Word(names, False, found), start, end
+        datum = self._find(names) if self.lookup is not Lookup.NONE else None
+        return ("T_DATUM" if datum is not None else "T_CWORD"), Word(names, False, datum), start, end
 
     # --- SQL in the body ----------------------------------------------------------------------------------------------
 

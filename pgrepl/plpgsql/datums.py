@@ -263,10 +263,10 @@ def is_sqlstate(text: str) -> bool:
 
 def sqlstates_of(name: str) -> tuple[str, ...]:
     """The SQLSTATEs of a condition's name (plpgsql_recognize_err_condition)."""
-    found = CONDITIONS.get(name)
-    if found is None:
+    sqlstates = CONDITIONS.get(name)
+    if sqlstates is None:
         raise PgError("42704", f'unrecognized exception condition "{name}"')
-    return found
+    return sqlstates
 
 
 def matches(sqlstate: str, wanted: str) -> bool:

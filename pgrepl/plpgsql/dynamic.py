@@ -69,11 +69,11 @@ class Dynamic:
 
     def values(self, frame: Frame) -> list[Given]:
         """The parameters' values. A literal is text."""
-        found = []
+        given = []
         for piece in self._parameters:
             value = piece.run(frame)
-            found.append((value, oids.TEXT if piece.type == oids.UNKNOWN else piece.type, piece.typmod))
-        return found
+            given.append((value, oids.TEXT if piece.type == oids.UNKNOWN else piece.type, piece.typmod))
+        return given
 
     def given(self, frame: Frame) -> list[tuple[str, str | None]]:
         """The parameters by name and text, for #print_strict_params."""
@@ -169,8 +169,8 @@ def _target(frame: Frame, variables: FrameVariables, argument: Expr | None, name
         raise PgError("42601", message)
     number, field = place
     datums = frame.code.function.datums
-    found = next(d for d in datums if isinstance(d, RecField) and (d.record, d.name) == place) if field else None
-    datum = datums[number] if found is None else found
+    rec_field = next(d for d in datums if isinstance(d, RecField) and (d.record, d.name) == place) if field else None
+    datum = datums[number] if rec_field is None else rec_field
     owner = datums[number]
     if isinstance(owner, (Var, Rec)) and owner.constant:
         raise PgError("22005", f'variable "{owner.name}" is declared CONSTANT')

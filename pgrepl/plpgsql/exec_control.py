@@ -193,7 +193,7 @@ def _(stmt: ForInteger, code: Code) -> ExecStmt:
     lower, upper = PlpgsqlExpr(code, stmt.lower, oids.INT4), PlpgsqlExpr(code, stmt.upper, oids.INT4)
     step = PlpgsqlExpr(code, stmt.step, oids.INT4) if stmt.step is not None else None
     body = compile_stmts(stmt.body, code)
-    number, label, found = stmt.variable.number, stmt.label, code.function.found
+    number, label, found_number = stmt.variable.number, stmt.label, code.function.found
 
     def run(frame: Frame) -> ReturnCode | None:
         first = required(lower.run(frame), "lower bound of FOR loop cannot be null")
@@ -210,9 +210,9 @@ def _(stmt: ForInteger, code: Code) -> ExecStmt:
                 frame[number] = value
                 rc = body(frame)
                 if rc is not None and (rc := after(rc, label)) is not NEXT_ROUND:
-                    frame[found] = True
+                    frame[found_number] = True
                     return rc
-        frame[found] = bool(values)
+        frame[found_number] = bool(values)
         return None
 
     return run
@@ -222,7 +222,7 @@ def over(
     frame: Frame, items: Iterable[Any], take: Callable[[Any], None], body: ExecStmt, label: str | None
 ) -> ReturnCode | None:
     """The body for each item, which `take` puts into the loop's variables. FOUND tells whether there was any."""
-    found = frame.code.function.found
+    found_number = frame.code.function.found
     any_item = False
     result: ReturnCode | None = None
     for rounds, item in enumerate(items):
@@ -234,7 +234,7 @@ def over(
         if rc is not None and (rc := after(rc, label)) is not NEXT_ROUND:
             result = rc
             break
-    frame[found] = any_item
+    frame[found_number] = any_item
     return result
 
 

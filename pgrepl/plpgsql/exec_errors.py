@@ -234,23 +234,23 @@ def _already(option: str) -> PgError:
 
 def _formatted(frame: Frame, text: str, parameters: list[PlpgsqlExpr]) -> str:
     """The format with each % replaced by a parameter; %% is one %."""
-    made: list[str] = []
+    message: list[str] = []
     values = iter(parameters)
     parts = text.split("%")
     at = 0
     while at < len(parts):
-        made.append(parts[at])
+        message.append(parts[at])
         at += 1
         if at == len(parts):
             break
         if not parts[at] and at < len(parts) - 1:
-            made.append("%")
+            message.append("%")
             at += 1
             continue
         piece = next(values)
         value = piece.run(frame)
-        made.append("<NULL>" if value is None else write_text(value, piece.type, frame.session.text_style))
-    return "".join(made)
+        message.append("<NULL>" if value is None else write_text(value, piece.type, frame.session.text_style))
+    return "".join(message)
 
 
 def _context(frame: Frame) -> str:

@@ -77,14 +77,14 @@ def _quoted(text: str | None) -> str:
 
 def _names_and_values(frame: Frame, piece: PlpgsqlExpr) -> list[tuple[str, str | None]]:
     """The variables that the statement names, in the order of their declaration (format_expr_params)."""
-    found: list[tuple[str, str | None]] = []
+    pairs: list[tuple[str, str | None]] = []
     for number in piece.variables(frame):
         datum = frame.code.function.datums[number]
         if isinstance(datum, Var):
             value = frame[number]
             text = None if value is None else write_text(value, datum.type.oid, frame.session.text_style)
-            found.append((datum.name, text))
-    return found
+            pairs.append((datum.name, text))
+    return pairs
 
 
 @compile_stmt.register
@@ -146,15 +146,15 @@ def over_rows(
     try:
         if not rows.upto(first):
             move_row(frame, target, columns, None)
-        found: Iterable[Sequence[Any]] = rows
+        walked: Iterable[Sequence[Any]] = rows
         if portal is not None:
-            found = portal.walked()
+            walked = portal.walked()
         elif not rows.all_known:
-            found = _read(rows, first, _PREFETCHED[1] if frame.atomic else 1)
+            walked = _read(rows, first, _PREFETCHED[1] if frame.atomic else 1)
         if isinstance(target, Rec) and target.type.oid == oids.RECORD:
             number, types, names = target.number, tuple([c[1] for c in columns]), tuple([c[0] for c in columns])
-            return over(frame, found, lambda row: frame.__setitem__(number, Record(row, types, names)), body, label)
-        return over(frame, found, lambda row: move_row(frame, target, columns, row), body, label)
+            return over(frame, walked, lambda row: frame.__setitem__(number, Record(row, types, names)), body, label)
+        return over(frame, walked, lambda row: move_row(frame, target, columns, row), body, label)
     finally:
         pinned.remove(rows)
 

@@ -170,8 +170,8 @@ class PlpgsqlExpr:
         if not wanted or expr.type == wanted:
             return expr
         scope = Scope(self.code.session)
-        made = coerce_to_target(scope, expr, expr.type, wanted, -1, Context.PLPGSQL, IMPLICIT_CAST, -1)
-        return made if made is not None else CoerceViaIO(wanted, arg=expr)
+        coerced = coerce_to_target(scope, expr, expr.type, wanted, -1, Context.PLPGSQL, IMPLICIT_CAST, -1)
+        return coerced if coerced is not None else CoerceViaIO(wanted, arg=expr)
 
     def _variable(self, node: Expr, frame: Frame) -> Run | None:
         if not isinstance(node, Variable):

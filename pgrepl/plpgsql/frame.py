@@ -53,13 +53,13 @@ def named_type(compilation: Compilation, key: tuple[str, ...], look_up: Callable
     if known is not None and _state(session, int(known.oid)) == state:
         return replace(known, oid=session.type_of(int(known.oid)))
     try:
-        found = look_up()
+        data = look_up()
     except PgError:
         if known is None or not known.is_row:
             raise
         return replace(known, is_gone=True)
-    types[key] = found, _state(session, int(found.oid))
-    return found
+    types[key] = data, _state(session, int(data.oid))
+    return data
 
 
 def _state(session: Session, oid: int) -> str:
@@ -103,8 +103,8 @@ def type_like(compilation: Compilation, names: tuple[str, ...]) -> DataType:
     if len(names) == 1:
         raise PgError("42704", f'variable "{names[0]}" does not exist')
     session = compilation.session
-    found = _relation(session, names[:-1])
-    column = next((a for a in found.attributes if a.name == names[-1] and not a.dropped), None)
+    rel = _relation(session, names[:-1])
+    column = next((a for a in rel.attributes if a.name == names[-1] and not a.dropped), None)
     if column is None:
         raise PgError("42703", f'column "{names[-1]}" of relation "{names[-2]}" does not exist')
     return data_type(session, column.type, column.typmod, collation=column.collation)
@@ -113,17 +113,17 @@ def type_like(compilation: Compilation, names: tuple[str, ...]) -> DataType:
 def row_type_of(compilation: Compilation, names: tuple[str, ...]) -> DataType:
     """name%ROWTYPE (plpgsql_parse_wordrowtype, …_cwordrowtype)."""
     session = compilation.session
-    found = _relation(session, names)
-    if found.kind not in _WITH_ROWS:
+    rel = _relation(session, names)
+    if rel.kind not in _WITH_ROWS:
         raise PgError("42809", f'relation "{names[-1]}" does not have a composite type')
-    return data_type(session, lookup.row_type(session, found.oid), name=names[-1])
+    return data_type(session, lookup.row_type(session, rel.oid), name=names[-1])
 
 
 def _relation(session: Session, names: tuple[str, ...]) -> Relation:
     schema = names[-2] if len(names) > 1 else None
-    found = find_relation(session, nodes.RangeVar(names[-1], schema))
-    assert found is not None
-    return found
+    relation = find_relation(session, nodes.RangeVar(names[-1], schema))
+    assert relation is not None
+    return relation
 
 
 def array_of(session: Session, kind: DataType) -> DataType:
@@ -297,14 +297,14 @@ class FrameVariables:
 
     def fields_at(self, places: Mapping[int, tuple[int, str | None]]) -> list[int] | None:
         """The types of the fields of records among the variables at places; None: there is a whole row, too."""
-        found = []
+        typoids = []
         for number, field in places.values():
             datum = self.frame.code.function.datums[number]
             if isinstance(datum, Rec):
                 if field is None:
                     return None
-                found.append(int(field_of(self.frame, datum, field)[0]))
-        return found
+                typoids.append(int(field_of(self.frame, datum, field)[0]))
+        return typoids
 
     def found_at(self, places: Mapping[int, tuple[int, str | None]]) -> None:
         """Note the variables at places as looked up."""

@@ -469,9 +469,9 @@ def _record(frame: Frame, routine: pg_proc, call: Call, value: Any, source: int)
 
 def _columns(session: Session, routine: pg_proc, call: Call, frame: Frame) -> list[Column]:
     """The columns of the result as rows; none: a record without known columns."""
-    found = row_of(session, routine, call.argtypes) or call.columns
-    if found is not None:
-        return [(c.name, c.type, c.typmod) for c in found if not c.dropped]
+    row_columns = row_of(session, routine, call.argtypes) or call.columns
+    if row_columns is not None:
+        return [(c.name, c.type, c.typmod) for c in row_columns if not c.dropped]
     result = frame.code.function.result
     return [] if result.is_row else [("", result.oid, -1)]
 

@@ -98,9 +98,9 @@ class OfPlpgsql(PgError):
 
     @classmethod
     def said(cls, error: PgError) -> OfPlpgsql:
-        found = cls(error.sqlstate, error.message)
-        found.report = error.report
-        return found
+        of_plpgsql = cls(error.sqlstate, error.message)
+        of_plpgsql.report = error.report
+        return of_plpgsql
 
 
 @contextmanager
@@ -125,8 +125,8 @@ def is_plain_query(query: Query) -> bool:
 
 def rows_of(frame: Frame, query: Query, most: int | None = None) -> list[tuple[Any, ...]]:
     """The rows of an analysed query that only reads; no more than `most`."""
-    found: Iterable[tuple[Any, ...]] = _rows_to_come(frame, query)
-    return list(found if most is None else islice(found, most))
+    to_come: Iterable[tuple[Any, ...]] = _rows_to_come(frame, query)
+    return list(to_come if most is None else islice(to_come, most))
 
 
 def _rows_to_come(frame: Frame, query: Query) -> Iterator[tuple[Any, ...]]:
@@ -149,8 +149,8 @@ def loop_rows(frame: Frame, query: Query, text: str) -> SpiCursor:
     from pgrepl.query.portal import may_wait
 
     waits = may_wait(frame.session, query) and has_effects(query)
-    found = _rows_to_come(frame, query)
-    rows = CursorRows(found, query) if waits else RowsAtOnce(found, query)
+    to_come = _rows_to_come(frame, query)
+    rows = CursorRows(to_come, query) if waits else RowsAtOnce(to_come, query)
     return SpiCursor(columns_of_query(query), rows, text)
 
 

@@ -73,11 +73,11 @@ def answered_rows(session: Session, query: Query) -> int:
     entry = only_entry(query)
     if asked is None or entry is None:
         return 0
-    found = 0
+    answered_count = 0
     for member in members(session, entry.relid, entry.inh):
         files = answered(session, lake_table(session, member.relation.oid), [member.numbers[n] for n in asked])
-        found += sum(file.record_count for file in files)
-    return found
+        answered_count += sum(file.record_count for file in files)
+    return answered_count
 
 
 def _groups_by_columns(query: Query, context: Context) -> bool:
@@ -90,11 +90,11 @@ def choose_to_write(session: Session, query: Query, context: Context) -> Choice:
     """The engine of a query whose rows are written: a query that returns the rows of one table unchanged is not best
     read here then; and each generated number becomes a row."""
     choice = choose(session, query, context)
-    made = 0 if any(uses_groups(level) for level in levels(query)) else counted_rows(query, context)
-    if made > ENDLESS:
+    generated = 0 if any(uses_groups(level) for level in levels(query)) else counted_rows(query, context)
+    if generated > ENDLESS:
         return choice
     return engine_choice.choose_to_write(
-        session, choice, made, lambda: extent_of(session, query, context, 1) + _rows(made)
+        session, choice, generated, lambda: extent_of(session, query, context, 1) + _rows(generated)
     )
 
 
@@ -124,11 +124,11 @@ def extent_of(session: Session, query: Query, context: Context, cold: int = engi
             for member in members(session, entry.relid, entry.inh):
                 below = member.bounds(bounds.get(varno, ()))
                 table = lake_table(session, member.relation.oid)
-                found = extent(session, table, below)
-                rows = _by_key(session, member, below, found.rows)
+                left = extent(session, table, below)
+                rows = _by_key(session, member, below, left.rows)
                 if below and engine_choice.is_worth_a_look(session, rows, cold):
                     rows = rows // _KEY_SHARE + _within(session, table, below, engine_choice.local_rows(session) * cold)
-                total += Extent(rows, found.bytes)
+                total += Extent(rows, left.bytes)
     return total
 
 
@@ -137,12 +137,12 @@ def _within(session: Session, table: LakeTable, bounds: Sequence[Bound], most: i
     query."""
     from pgrepl.lake.read.local import counts
 
-    found = 0
+    within = 0
     for count in counts(session, table, bounds):
-        found += count
-        if found > most:
+        within += count
+        if within > most:
             break
-    return found
+    return within
 
 
 def _rows(count: int) -> Extent:
@@ -164,10 +164,10 @@ def _by_key(session: Session, member: Member, bounds: Sequence[Bound], rows: int
     for index in indexes(session, member.relation.oid):
         keys = index.indkey[: index.indnkeyatts]
         if index.indisunique and index.indisvalid and not index.indpred and all(key in counts for key in keys):
-            found = 1
+            matching = 1
             for key in keys:
-                found *= counts[key]
-            rows = min(rows, found + rows // _KEY_SHARE)
+                matching *= counts[key]
+            rows = min(rows, matching + rows // _KEY_SHARE)
     return rows
 
 
@@ -272,8 +272,8 @@ def _appended(query: Query, operation: SetOperation | RangeRef) -> list[Query]:
 
 def _entry_streams(entry: Rte, top: Query) -> bool:
     if entry.kind is RteKind.CTE:
-        found = [cte for cte in top.ctes if cte.name == entry.cte and not cte.recursive]
-        return bool(found) and _streams(found[0].query, top)
+        named = [cte for cte in top.ctes if cte.name == entry.cte and not cte.recursive]
+        return bool(named) and _streams(named[0].query, top)
     if entry.kind is RteKind.SUBQUERY:
         return entry.subquery is not None and _streams(entry.subquery, top)
     return is_user_table(entry) and entry.sample is None

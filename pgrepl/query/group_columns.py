@@ -88,10 +88,10 @@ def _program(query: Query, context: Context) -> Program | None:
 
 def _inputs(query: Query) -> list[Expr]:
     """The expressions computed for each row: the keys, and the arguments and conditions of aggregates."""
-    found = list(_keys(query))
+    inputs = list(_keys(query))
     for node in aggregates(query):
-        found += [*node.args, *([node.filter] if node.filter is not None else [])]
-    return list(dict.fromkeys(found))
+        inputs += [*node.args, *([node.filter] if node.filter is not None else [])]
+    return list(dict.fromkeys(inputs))
 
 
 def _is_columnar(expr: Expr) -> bool:
@@ -137,8 +137,10 @@ def over_groups(session: Session, query: Query, context: Context) -> Query:
     """The query rewritten over its computed groups, which have a column for each key and for each aggregate."""
     entry = _source(query)
     assert entry is not None
-    keys, found = _keys(query), aggregates(query)
-    columns = {expr: Column("?column?", expr.type, expr.typmod, expr.collation) for expr in (*keys, *found)}
+    keys, computed_aggregates = _keys(query), aggregates(query)
+    columns = {
+        expr: Column("?column?", expr.type, expr.typmod, expr.collation) for expr in (*keys, *computed_aggregates)
+    }
     number_of = lookup({expr: number for number, expr in enumerate(columns, 1)})
 
     def computed(node: Expr) -> Expr | None:
@@ -211,12 +213,14 @@ class _Part:
     def results(self, kept: Iterator[pa.ChunkedArray], context: Context) -> list[Any]:
         """The aggregate of each group, from its partial aggregates."""
         if self._name in _EXTREMES:
-            found = _form(self._node.args[0]).from_array(next(kept))
+            extremes = _form(self._node.args[0]).from_array(next(kept))
             if self._node.args[0].type not in _FLOATS:
-                return found
+                return extremes
             nans = next(kept).to_pylist()
             of_max = self._name == "max"
-            return [nan if with_nan and (of_max or v is None) else v for v, with_nan in zip(found, nans, strict=True)]
+            return [
+                nan if with_nan and (of_max or v is None) else v for v, with_nan in zip(extremes, nans, strict=True)
+            ]
         values: list[Any] = next(kept).to_pylist()
         if self._name == "count":
             return [value or 0 for value in values]
@@ -225,15 +229,15 @@ class _Part:
         if self._in_halves:
             lows = next(kept).to_pylist()
             values = [None if low is None else (high << _HALF) + low for high, low in zip(values, lows, strict=True)]
-        found = []
+        extremes = []
         for value, known in zip(values, next(kept).to_pylist(), strict=True):
             if isinstance(value, float) and not isfinite(value):
                 raise Declined("a sum that may be out of range")
             state: Any = accumulator(self._node, context)
             if known:
                 state.add_part(value, known)
-            found.append(state.result())
-        return found
+            extremes.append(state.result())
+        return extremes
 
 
 def ends_asked(query: Query) -> set[int] | None:
@@ -241,7 +245,7 @@ def ends_asked(query: Query) -> set[int] | None:
     whose statistics have them; None: it asks for more."""
     if _source(query) is None or query.group or query.where is not None or query.ctes:
         return None
-    found = set[int]()
+    attnums = set[int]()
     for node in aggregates(query):
         if node.filter is not None or node.order or node.distinct or node.kind != "n" or node.levelsup:
             return None
@@ -250,8 +254,8 @@ def ends_asked(query: Query) -> set[int] | None:
         arg = node.args[0] if _name(node) in _EXTREMES else None
         if not isinstance(arg, tree.Var) or arg.type not in EXACT or arg.attnum <= 0 or arg.levelsup:
             return None
-        found.add(arg.attnum)
-    return found
+        attnums.add(arg.attnum)
+    return attnums
 
 
 def _form(expr: Expr) -> Form:
@@ -281,18 +285,18 @@ class _Groups:
         if not self._keys and not self._table.filters and not self._compiled:  # only count(*)
             return [(self._table.count(),) * len(self._parts)]
         try:
-            found = self._all()
+            groups = self._all()
         except pa.ArrowException as problem:
             raise Declined("an error in some row") from problem
-        columns = [_form(key).from_array(found[f"k{n}"]) for n, key in enumerate(self._keys)]
-        kept = (found[f"v{n}"] for n in count())
+        columns = [_form(key).from_array(groups[f"k{n}"]) for n, key in enumerate(self._keys)]
+        kept = (groups[f"v{n}"] for n in count())
         columns += [part.results(kept, self._context) for part in self._parts]
         if self._wants_ends:  # a file gave two rows, or the statistics of all
             columns = [
                 [self._table.count()] if part.place is None else column
                 for part, column in zip(self._parts, columns, strict=True)
             ]
-        return zip(*columns, strict=True) if columns else repeat((), found.num_rows)
+        return zip(*columns, strict=True) if columns else repeat((), groups.num_rows)
 
     def _all(self) -> pa.Table:
         """The groups of all rows."""
@@ -320,17 +324,17 @@ class _Groups:
         for each in self._compiled:
             value = each.run(columns)
             inputs.append(pa.repeat(value, size) if isinstance(value, pa.Scalar) else value)
-        made = {f"k{n}": inputs[n] for n in range(len(self._keys))}  # keys are the first inputs
+        arrays = {f"k{n}": inputs[n] for n in range(len(self._keys))}  # keys are the first inputs
         self._how = []
         for part in self._parts:
             for values, how in part.columns(inputs, size):
-                made[f"v{len(self._how)}"] = values
+                arrays[f"v{len(self._how)}"] = values
                 self._how.append(how)
-        return self._aggregated(pa.table(made))
+        return self._aggregated(pa.table(arrays))
 
     def _aggregated(self, rows: pa.Table) -> pa.Table:
         """The groups in the order of their first rows."""
         keys = [f"k{n}" for n in range(len(self._keys))]
-        found = rows.group_by(keys, use_threads=False).aggregate([(f"v{n}", how) for n, how in enumerate(self._how)])
+        groups = rows.group_by(keys, use_threads=False).aggregate([(f"v{n}", how) for n, how in enumerate(self._how)])
         names = {f"v{n}_{how}": f"v{n}" for n, how in enumerate(self._how)}
-        return found.rename_columns([names.get(name, name) for name in found.column_names])
+        return groups.rename_columns([names.get(name, name) for name in groups.column_names])

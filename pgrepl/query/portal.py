@@ -61,15 +61,15 @@ def placed_rows(session: Session, query: Query) -> tuple[Standing, Iterator[Row]
 
 def _with_places(query: Query, standing: Standing) -> Query:
     """The query with tableoid and ctid of each table whose rows the cursor stands on, behind its columns."""
-    found = _scanned(query)
-    if not found:
+    varnos = _scanned(query)
+    if not varnos:
         return query
     targets = list(query.targets)
     resno = max((target.resno for target in targets), default=0)
     visible = [target for target in targets if not target.junk]
     junk = [target for target in targets if target.junk]
     more = []
-    for varno in found:
+    for varno in varnos:
         standing.relids.append(query.rtable[varno - 1].relid)
         for attnum, typoid in ((-6, oids.OID), (-1, oids.TID)):
             resno += 1
@@ -184,9 +184,9 @@ class PassingRows(CursorRows):
     def upto(self, count: int) -> int:
         missing = count - self.gone - len(self._known)
         if missing > 0 and not self._ended:
-            found = self._take(missing)
-            self._ended = len(found) < missing
-            self._known += found
+            taken = self._take(missing)
+            self._ended = len(taken) < missing
+            self._known += taken
         return min(count, self.gone + len(self._known))
 
     def __len__(self) -> int:
@@ -198,9 +198,9 @@ class PassingRows(CursorRows):
         """The next rows, up to the last one known, are forgotten then. A single row that has gone is an empty one."""
         if not isinstance(index, slice):
             return self._known[index - self.gone] if index >= self.gone else ()
-        found = self._known[index.start - self.gone :]
+        portion = self._known[index.start - self.gone :]
         self.gone, self._known = index.stop, []
-        return found
+        return portion
 
 
 class RowsAtOnce(CursorRows):
@@ -318,10 +318,10 @@ class Portal:
 
     def _again(self) -> Sequence[PortalRow]:
         """FETCH 0: the row where the cursor stands, which is read anew."""
-        found = self._current()
-        if found and not self.scrolls:
+        current = self._current()
+        if current and not self.scrolls:
             raise self._only_forward()
-        return found
+        return current
 
     def _absolute(self, count: int) -> Sequence[PortalRow]:
         there = count if count >= 0 else max(len(self.rows) + 1 + count, 0)
@@ -402,11 +402,11 @@ def close_all(session: Session) -> None:
 def cursor_rows(session: Session, query: Query, *, waits: bool = False) -> tuple[Standing, CursorRows]:
     """The rows of a query whose privileges have been checked, and where they stand. `waits`: nothing but the query says
     what they are, so that they may be computed when the first is fetched."""
-    standing, found = placed_rows(session, query)
+    standing, rows_read = placed_rows(session, query)
     snapshot, stays = (reading_moment(session, query) if waits else None) or (None, False)
     if stays:
-        return standing, CursorRows(session.read_at(snapshot, found), query)
-    rows = CursorRows(found, query)
+        return standing, CursorRows(session.read_at(snapshot, rows_read), query)
+    rows = CursorRows(rows_read, query)
     rows.compute(1 if may_wait(session, query) else None)  # the first row fixes what is read
     return standing, rows
 
@@ -419,13 +419,13 @@ def reading_moment(session: Session, query: Query) -> tuple[int | None, bool] | 
     expanded = expand_views(session, query)
     if has_effects(expanded):
         return None
-    found = [entry for level in levels(expanded) for entry in level.rtable if entry.kind is RteKind.RELATION]
-    if not found:
+    entries = [entry for level in levels(expanded) for entry in level.rtable if entry.kind is RteKind.RELATION]
+    if not entries:
         return None, True
     snapshot = last_snapshot(session)
-    if any(map(is_user_table, found)):
+    if any(map(is_user_table, entries)):
         pin(session, snapshot)
-    return snapshot, all(map(is_user_table, found)) and not session.transaction.has_written
+    return snapshot, all(map(is_user_table, entries)) and not session.transaction.has_written
 
 
 def scrolls(query: Query, wanted: bool | None) -> bool:

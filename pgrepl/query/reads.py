@@ -47,11 +47,11 @@ def bounds_of(query: Query, context: Context) -> Bounds:
     fails it, too: so WHERE bounds every relation. A join condition bounds only the sides whose rows the join can drop.
     But the NULL row satisfies IS NULL, which bounds only relations whose rows no join below replaces.
     """
-    found: dict[int, list[Bound]] = {}
+    bounds_found: dict[int, list[Bound]] = {}
     everything = frozenset(n for n, entry in enumerate(query.rtable, 1) if entry.kind is RteKind.RELATION)
-    replaced = _NONE.union(*[_join_bounds(query, item, found, context)[1] for item in query.from_])
-    _take(query, query.where, everything, replaced, found, context)
-    return {varno: tuple(bounds) for varno, bounds in found.items()}
+    replaced = _NONE.union(*[_join_bounds(query, item, bounds_found, context)[1] for item in query.from_])
+    _take(query, query.where, everything, replaced, bounds_found, context)
+    return {varno: tuple(bounds) for varno, bounds in bounds_found.items()}
 
 
 def filter_bounds(condition: Expr, context: Context) -> tuple[Bound, ...]:
@@ -75,13 +75,13 @@ def _raises_nothing(node: Expr) -> bool:
 
 
 def _join_bounds(
-    query: Query, item: RangeRef | Join, found: dict[int, list[Bound]], context: Context
+    query: Query, item: RangeRef | Join, bounds: dict[int, list[Bound]], context: Context
 ) -> tuple[frozenset[int], frozenset[int]]:
     """The relations of the item, and those whose rows its joins replace by NULLs."""
     if isinstance(item, RangeRef):
         return frozenset((item.varno,)), _NONE
-    left, left_replaced = _join_bounds(query, item.left, found, context)
-    right, right_replaced = _join_bounds(query, item.right, found, context)
+    left, left_replaced = _join_bounds(query, item.left, bounds, context)
+    right, right_replaced = _join_bounds(query, item.right, bounds, context)
     droppable = {
         JoinType.INNER: left | right,
         JoinType.CROSS: left | right,
@@ -89,7 +89,7 @@ def _join_bounds(
         JoinType.RIGHT: left,
     }.get(item.kind, _NONE)
     replaced = left_replaced | right_replaced
-    _take(query, item.quals, droppable, replaced, found, context)
+    _take(query, item.quals, droppable, replaced, bounds, context)
     return left | right, replaced | {JoinType.LEFT: right, JoinType.RIGHT: left, JoinType.FULL: left | right}.get(
         item.kind, _NONE
     )
@@ -100,13 +100,13 @@ def _take(
     quals: Expr | None,
     relations: frozenset[int],
     replaced: frozenset[int],
-    found: dict[int, list[Bound]],
+    bounds: dict[int, list[Bound]],
     context: Context,
 ) -> None:
     for condition in conjuncts(quals):
         for varno, bound in bounds_in(query, condition, context):
             if varno in relations and not (bound.is_null and varno in replaced):
-                found.setdefault(varno, []).append(bound)
+                bounds.setdefault(varno, []).append(bound)
 
 
 def conjuncts(expr: Expr | None) -> list[Expr]:
@@ -329,8 +329,8 @@ class Reads:
         from pgrepl.lake.table import lake_table
 
         table = lake_table(self._session, oid)
-        found = local.lookup(self._session, table, [attnum], [(value,)], snapshot=snapshot)
-        return {row[-1].row: row[-1] for _, row in found}
+        held = local.lookup(self._session, table, [attnum], [(value,)], snapshot=snapshot)
+        return {row[-1].row: row[-1] for _, row in held}
 
 
 def _dangerous() -> PgError:

@@ -71,9 +71,9 @@ class ValueText(str):
     value: Any
 
     def __new__(cls, text: str, value: Any) -> ValueText:
-        found = super().__new__(cls, text)
-        found.value = value
-        return found
+        made = super().__new__(cls, text)
+        made.value = value
+        return made
 
 
 @frozen
@@ -124,10 +124,10 @@ class StreamedRows(Sequence[TextRow]):
 
     def portion(self, size: int, *, before_error: bool = False) -> list[TextRow]:
         """The next rows; fewer than `size` at the end, or `before_error`."""
-        found = [*self._kept, *self._take(size - len(self._kept), before_error)]
+        rows = [*self._kept, *self._take(size - len(self._kept), before_error)]
         self._kept = []
-        self.given += len(found)
-        return found
+        self.given += len(rows)
+        return rows
 
     def time_anew(self) -> None:
         """What fetches the next portions has a time of its own."""
@@ -136,20 +136,20 @@ class StreamedRows(Sequence[TextRow]):
         timeouts.stop()
 
     def _take(self, size: int, before_error: bool = False) -> list[TextRow]:
-        found: list[TextRow] = []
+        rows: list[TextRow] = []
         with self._fetching():
             if self._problem is not None:
                 raise self._problem
             try:
-                found.extend(islice(self._rows, size))
+                rows.extend(islice(self._rows, size))
             except PgError as problem:
-                if not (before_error and found):
+                if not (before_error and rows):
                     raise
                 self._problem = problem
-                return found
-            if len(found) < size:
+                return rows
+            if len(rows) < size:
                 self._end()
-        return found
+        return rows
 
     def _all(self) -> list[TextRow]:
         with self._fetching():

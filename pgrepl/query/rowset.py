@@ -104,8 +104,8 @@ class SparkRows:
 
 def rows_of(session: Session, query: Query, *, expanded: bool = False) -> LocalRows | SparkRows:
     """The rows of a query; `expanded`: its views have been expanded."""
-    found = passing_rows(session, query, expanded=expanded)
-    return found if isinstance(found, SparkRows) else LocalRows(found.columns, list(found.rows))
+    rows = passing_rows(session, query, expanded=expanded)
+    return rows if isinstance(rows, SparkRows) else LocalRows(rows.columns, list(rows.rows))
 
 
 def passing_rows(
@@ -121,13 +121,13 @@ def passing_rows(
     choice = choice or choose(session, query, context)
     if choice.engine is engine_choice.Engine.COLUMNS:
         try:
-            found = _grouped(session, query, context)
+            groups = _grouped(session, query, context)
         except Declined as reason:
             engine_choice.declined(session, "SELECT", reason, "the query is not carried out by whole columns")
             choice = choose(session, query, context, by_columns=False)
         else:
             engine_choice.done(session, "SELECT", engine_choice.Engine.COLUMNS)
-            return PassingRows(query.columns, _computed(session, found, context))
+            return PassingRows(query.columns, _computed(session, groups, context))
     if choice.on_spark:
         with_found = with_values(session, query, _apart)
         if with_found != query:  # the values may let files be skipped
@@ -190,9 +190,9 @@ def _grouped(session: Session, query: Query, context: Context) -> Query:
     instruments = session.instruments
     if instruments is None:
         return over_groups(session, query, context)
-    found = instruments.of(query, "group").before(lambda: over_groups(session, query, context))
-    instruments.stands_for(found, query, {frozenset((1,)): "group"})
-    return found
+    groups = instruments.of(query, "group").before(lambda: over_groups(session, query, context))
+    instruments.stands_for(groups, query, {frozenset((1,)): "group"})
+    return groups
 
 
 def frame_of(session: Session, query: Query) -> DataFrame:

@@ -94,18 +94,18 @@ def _check_level(session: Session, query: Query, role: int, reads: bool) -> None
     views = [(v, view_query(session, v.oid)) for v in named if v.kind == "v" and not v.is_system]
     check_named(session, query, role)
     if reads:
-        for found in named:
-            _check_populated(found)
+        for rel in named:
+            _check_populated(rel)
     for view, behind in views:
         check(session, behind, view_role(session, view), reads=reads)
 
 
-def _check_populated(found: Relation) -> None:
+def _check_populated(rel: Relation) -> None:
     """Raises for a materialized view that has not been populated (ExecOpenScanRelation)."""
-    if not found.populated:
+    if not rel.populated:
         raise PgError(
             "55000",
-            f'materialized view "{found.name}" has not been populated',
+            f'materialized view "{rel.name}" has not been populated',
             hint="Use the REFRESH MATERIALIZED VIEW command.",
         )
 
@@ -116,32 +116,32 @@ def check_named(session: Session, query: Query, role: int) -> None:
     for varno, entry in enumerate(query.rtable, 1):
         if entry.kind is not RteKind.RELATION:
             continue
-        found = relation(session, entry.relid, entry.release)
-        if not acl.has_table_privilege(session, found, "SELECT", role):
+        rel = relation(session, entry.relid, entry.release)
+        if not acl.has_table_privilege(session, rel, "SELECT", role):
             used = used_columns(query) if used is None else used
-            if not _may_read(session, found, used.get(varno, frozenset()), role):
-                raise acl.permission_denied(found)
+            if not _may_read(session, rel, used.get(varno, frozenset()), role):
+                raise acl.permission_denied(rel)
         if any(mark.varno == varno for mark in query.row_marks):
-            _check_may_lock(session, found, role)
-            if found.kind == "m":  # as CheckValidRowMarkRel does
-                raise PgError("42809", f'cannot lock rows in materialized view "{found.name}"')
+            _check_may_lock(session, rel, role)
+            if rel.kind == "m":  # as CheckValidRowMarkRel does
+                raise PgError("42809", f'cannot lock rows in materialized view "{rel.name}"')
 
 
-def _check_may_lock(session: Session, found: Relation, role: int) -> None:
+def _check_may_lock(session: Session, rel: Relation, role: int) -> None:
     """Locking clauses need the UPDATE privilege, at least on some column (ACL_SELECT_FOR_UPDATE)."""
-    if acl.has_table_privilege(session, found, "UPDATE", role):
+    if acl.has_table_privilege(session, rel, "UPDATE", role):
         return
-    if not any(acl.has_column_privilege(session, found, a.num, "UPDATE", role) for a in found.columns):
-        raise acl.permission_denied(found)
+    if not any(acl.has_column_privilege(session, rel, a.num, "UPDATE", role) for a in rel.columns):
+        raise acl.permission_denied(rel)
 
 
-def _may_read(session: Session, found: Relation, used: frozenset[int], role: int) -> bool:
+def _may_read(session: Session, rel: Relation, used: frozenset[int], role: int) -> bool:
     """Whether privileges on columns suffice: on each that is read; on any at all when none is (SELECT count(*))."""
-    columns = [a.num for a in found.columns]
+    columns = [a.num for a in rel.columns]
     if not used:
-        return any(acl.has_column_privilege(session, found, number, "SELECT", role) for number in columns)
+        return any(acl.has_column_privilege(session, rel, number, "SELECT", role) for number in columns)
     wanted = {*used, *columns} - {0} if 0 in used else used
-    return all(acl.has_column_privilege(session, found, number, "SELECT", role) for number in wanted)
+    return all(acl.has_column_privilege(session, rel, number, "SELECT", role) for number in wanted)
 
 
 # --- run --------------------------------------------------------------------------------------------------------------
@@ -249,8 +249,8 @@ def _result(
     texts = map(texts_for(session, [c.type for c in query.columns]), rows.batches(whole=not session.streams))
     if session.streams and waits:
         return Result("SELECT", columns, StreamedRows(session, texts))
-    found = [row for batch in texts for row in batch]
-    return Result(f"SELECT {len(found)}", columns, found)
+    rows_shown = [row for batch in texts for row in batch]
+    return Result(f"SELECT {len(rows_shown)}", columns, rows_shown)
 
 
 def with_table_locks(session: Session, stmt: SelectStmt, query: Query) -> Query:

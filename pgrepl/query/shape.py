@@ -208,13 +208,13 @@ def uses_groups(query: Query) -> bool:
 
 def aggregates(query: Query) -> list[tree.Aggref]:
     """The aggregates of this query, also those that stand in subqueries."""
-    found = (
+    aggregates_at_home = (
         at_home(node, up)
         for expr in query_exprs(query)
         for node, up in walk_deep(expr)
         if isinstance(node, tree.Aggref) and node.levelsup == up
     )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(aggregates_at_home))
 
 
 def grouping_functions(query: Query) -> list[tree.GroupingFunc]:

@@ -59,9 +59,9 @@ def plain_columns(query: Query) -> list[int] | None:
         return None
     if query.sort or query.limit is not None or query.offset is not None or query.row_marks:
         return None
-    found = [target.expr for target in query.targets if not target.junk]
-    plain = [each.attnum for each in found if isinstance(each, tree.Var) and each.attnum > 0 and not each.levelsup]
-    return plain if len(plain) == len(found) else None
+    exprs = [target.expr for target in query.targets if not target.junk]
+    plain = [each.attnum for each in exprs if isinstance(each, tree.Var) and each.attnum > 0 and not each.levelsup]
+    return plain if len(plain) == len(exprs) else None
 
 
 class TableColumns:
@@ -166,17 +166,17 @@ def _snapshot(session: Session, table: Relation, moment: int, is_lsn: bool) -> i
     session.transaction.require_read()
     last = session.transaction.numbering.last_snapshot()
     if is_lsn:
-        found: int | None = min(moment - 1, last)
+        snapshot: int | None = min(moment - 1, last)
     else:
         try:
             at = (_EPOCH + timedelta(microseconds=moment)).isoformat(sep=" ")
         except OverflowError:
             at = "9999" if moment > 0 else "0001"
-        found = session.link.execute(SNAPSHOT_AT, (at,))[0][0]
+        snapshot = session.link.execute(SNAPSHOT_AT, (at,))[0][0]
     oldest = int(session.link.execute(sql.FIRST_SNAPSHOT)[0][0])
-    if found is None or found < oldest:
+    if snapshot is None or snapshot < oldest:
         raise _unknown(session, table, moment, is_lsn, "The snapshots of then have been removed, or there were none.")
-    return int(found)
+    return int(snapshot)
 
 
 def _unknown(session: Session, table: Relation, moment: int, is_lsn: bool, why: str) -> PgError:

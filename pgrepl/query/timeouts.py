@@ -109,12 +109,12 @@ def overdue(session: Session, since: float) -> PgError | None:
 def _due(session: Session) -> Due | None:
     statement = _milliseconds(session, "statement_timeout")
     transaction = _milliseconds(session, "transaction_timeout")
-    found: list[Due] = []
+    dues: list[Due] = []
     if statement and (statement < transaction or not transaction):
-        found.append((statement / 1000, interrupts.statement_timeout()))
+        dues.append((statement / 1000, interrupts.statement_timeout()))
     if transaction:
-        found.append(_transaction_due(session, transaction))
-    return min(found, key=lambda due: due[0], default=None)
+        dues.append(_transaction_due(session, transaction))
+    return min(dues, key=lambda due: due[0], default=None)
 
 
 def _transaction_due(session: Session, timeout: int) -> Due:
@@ -128,19 +128,19 @@ def _transaction_due(session: Session, timeout: int) -> Due:
 def idle_due(session: Session, since: float) -> Due | None:
     """The time at which a session that has been idle since then is to be terminated."""
     passed = time.monotonic() - since
-    found: list[Due] = []
+    dues: list[Due] = []
     if session.transaction.block in (Block.EXPLICIT, Block.ABORTED):
         transaction = _milliseconds(session, "transaction_timeout")
         waiting = _milliseconds(session, "idle_in_transaction_session_timeout")
         if waiting and (waiting < transaction or not transaction):
-            found.append((waiting / 1000 - passed, _terminating("25P03", "idle-in-transaction timeout")))
+            dues.append((waiting / 1000 - passed, _terminating("25P03", "idle-in-transaction timeout")))
         if transaction:
-            found.append(_transaction_due(session, transaction))
+            dues.append(_transaction_due(session, transaction))
     else:
         waiting = _milliseconds(session, "idle_session_timeout")
         if waiting:
-            found.append((waiting / 1000 - passed, _terminating("57P05", "idle-session timeout")))
-    return min(found, key=lambda due: due[0], default=None)
+            dues.append((waiting / 1000 - passed, _terminating("57P05", "idle-session timeout")))
+    return min(dues, key=lambda due: due[0], default=None)
 
 
 def _milliseconds(session: Session, name: str) -> int:

@@ -290,15 +290,15 @@ class Queue:
 
     def _is_own(self, table: int, place: RowPlace) -> bool:
         """Was the row of this transaction where the statement found it?"""
-        found, numbering = lake_table(self.session, table), self.session.transaction.numbering
-        if was_own_version(self.session, found.table_id, place):
+        table_in_lake, numbering = lake_table(self.session, table), self.session.transaction.numbering
+        if was_own_version(self.session, table_in_lake.table_id, place):
             return True
         first = numbering.first_snapshot
         if first is None or not self.session.transaction.is_writing:
             return False  # with the write lock each statement is written at its end
         from pgrepl.lake.read.local import is_begun_between
 
-        return is_begun_between(self.session, found, place, first, numbering.snapshot() - 1)
+        return is_begun_between(self.session, table_in_lake, place, first, numbering.snapshot() - 1)
 
     # --- firing -------------------------------------------------------------------------------------------------------
 
@@ -351,9 +351,9 @@ class Queue:
         checks, changes = act(self.session, events, self.calls)
         self.add(WrittenChanges(checks, changes), checks.rechecks())
         if events[0].action == SET_DEFAULT:  # the default may be the removed key itself
-            found = self._still_referenced(events, restrict=False)
-            if found is not None:
-                raise found[1]
+            violation = self._still_referenced(events, restrict=False)
+            if violation is not None:
+                raise violation[1]
 
     def _raise_first(self, batch: Sequence[Fired], groups: Sequence[Sequence[Fired]]) -> None:
         """Check all events, and raise the error of the first that has one."""
@@ -382,15 +382,15 @@ class Queue:
         if session.transaction.locks_rows:
             lookup.lock_referenced(session, key, whole)
         there = lookup.present(session, key, whole)
-        found = {each for number, each in enumerate(whole) if number in there}
+        existing = {each for number, each in enumerate(whole) if number in there}
         gone: set[Any] | None = None
         for event, each in zip(events, values, strict=True):
-            if each in found:
+            if each in existing:
                 continue
             if None in each:
                 return event, mixed_nulls(key, relation(session, event.table))
             if gone is None:  # a row that has changed again is not checked
-                missing = [one for one in whole if one not in found]
+                missing = [one for one in whole if one not in existing]
                 alive = lookup.has_rows(session, key, missing)
                 gone = {one for number, one in enumerate(missing) if number not in alive}
             if each not in gone:

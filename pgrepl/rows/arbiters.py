@@ -86,8 +86,8 @@ def _is_false_for_null(expr: Expr, part: Expr) -> bool:
         return False
     for node in walk(expr):
         if isinstance(node, OpExpr):
-            found = operator_by_oid(node.op)
-            code = proc_by_oid(found.code) if found is not None else None
+            operator = operator_by_oid(node.op)
+            code = proc_by_oid(operator.code) if operator is not None else None
             if code is None or not code.strict:
                 return False
         elif not isinstance(node, (Var, Const)):
@@ -137,15 +137,15 @@ def arbiter_indexes(session: Session, modify: Modify, conflict: Conflict) -> fro
                 message = "whole row unique index inference specifications are not supported"
                 raise PgError("0A000", message)
             columns.add(element.expr.attnum)
-    found = [
+    arbiters = [
         index.indexrelid
         for index in indexes(session, relation(session, modify.relid).oid)
         if index.indisunique and index.indisvalid and _matches(session, index, conflict, columns)
     ]
-    if not found:
+    if not arbiters:
         message = "there is no unique or exclusion constraint matching the ON CONFLICT specification"
         raise PgError("42P10", message)
-    return frozenset(found)
+    return frozenset(arbiters)
 
 
 def _folded(session: Session, conflict: Conflict) -> Conflict:

@@ -115,33 +115,33 @@ class Arrival:
         session, changed = self._session, self._changed if own else None
         table, rules = lake_table(session, rel.oid), table_rules(session, rel)
         check_arrays(table)
-        made = [(n, expr) for n, expr in rules.generated if changed is None or changed & var_attnums(expr)]
-        generated = generated_columns(session, replace(rules, generated=tuple(made)))
+        generated_exprs = [(n, expr) for n, expr in rules.generated if changed is None or changed & var_attnums(expr)]
+        generated = generated_columns(session, replace(rules, generated=tuple(generated_exprs)))
         numbers = {a.name: a.num for a in self._layout.columns}
         columns = []
         for column in table.columns:
             attribute = rel.attributes[column.attnum - 1]
-            found = KernelColumn(column.attnum, numbers[attribute.name], None, attribute.notnull)
-            columns.append(generated.get(column.attnum, found))
+            copied = KernelColumn(column.attnum, numbers[attribute.name], None, attribute.notnull)
+            columns.append(generated.get(column.attnum, copied))
         bound = own and self._bounded and self._watched and rel.is_partition
         return FrameTarget(table, tuple(columns), check_program(session, rules, bound=bound))
 
-    def _error(self, found: WrongRow) -> Exception:
+    def _error(self, wrong: WrongRow) -> Exception:
         """What the row's rules say of it."""
-        if found.error is not None:
-            return found.error
+        if wrong.error is not None:
+            return wrong.error
         try:
-            if found.target == NOWHERE:
+            if wrong.target == NOWHERE:
                 root = self._named if self._layout.kind != "p" else self._layout
-                Router(self._session, root).route(converter(self._layout, root)(self._whole(found, self._layout)))
-            elif found.target == OUTSIDE:
-                self._checks(self._layout).bound(self._whole(found, self._layout))
+                Router(self._session, root).route(converter(self._layout, root)(self._whole(wrong, self._layout)))
+            elif wrong.target == OUTSIDE:
+                self._checks(self._layout).bound(self._whole(wrong, self._layout))
             else:
-                rel = self.tables[found.target]
+                rel = self.tables[wrong.target]
                 checks = self._checks(rel)
-                checks.constraints(self._whole(found, rel))
+                checks.constraints(self._whole(wrong, rel))
                 if rel is self._layout and self._bounded:
-                    checks.bound(self._whole(found, rel))
+                    checks.bound(self._whole(wrong, rel))
         except PgError as error:
             return error
         return Declined("a rule of the table")
@@ -150,8 +150,8 @@ class Arrival:
         changed = self._changed if rel is self._layout else None
         return TableChecks(self._session, rel, self._named, self._modified, changed)
 
-    def _whole(self, found: WrongRow, rel: Relation) -> tuple[Any, ...]:
-        return found.row + (None,) * (len(rel.attributes) - len(found.row))
+    def _whole(self, wrong: WrongRow, rel: Relation) -> tuple[Any, ...]:
+        return wrong.row + (None,) * (len(rel.attributes) - len(wrong.row))
 
 
 # --- tuple routing ----------------------------------------------------------------------------------------------------

@@ -129,10 +129,10 @@ def _by_table(session: Session, changes: Sequence[ModifiedRow]) -> dict[int, Wri
     arriving: dict[int, list[Row]] = {}
 
     def of(table: int) -> Write:
-        found = writes.get(table)
-        if found is None:
-            found = writes[table] = Write(session, lake_table(session, table))
-        return found
+        write = writes.get(table)
+        if write is None:
+            write = writes[table] = Write(session, lake_table(session, table))
+        return write
 
     for change in changes:
         if session.unsettled and change.place is not None:

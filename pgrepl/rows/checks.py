@@ -346,22 +346,22 @@ class RowChecks:
         """Insert the row, update the row that has its key, or do nothing (ExecOnConflictUpdate)."""
         unique = self._unwritten.unique[change.to]
         name = self._unwritten.name(self._statement, number)
-        found = unique.conflict(row, conflict.arbiters)
-        if found is None:
+        rival = unique.conflict(row, conflict.arbiters)
+        if rival is None:
             unique.enter(row, name)
             return change
-        if found.holder in unique.unseen:  # ExecCheckTupleVisible
+        if rival.holder in unique.unseen:  # ExecCheckTupleVisible
             raise PgError("40001", "could not serialize access due to concurrent update")
         if conflict.update is None:
             return None
-        if isinstance(found.holder, int) or self._is_touched(change.to, found.holder):
+        if isinstance(rival.holder, int) or self._is_touched(change.to, rival.holder):
             raise PgError(
                 "21000",
                 "ON CONFLICT DO UPDATE command cannot affect row a second time",
                 hint="Ensure that no rows proposed for insertion within the same command have duplicate constrained "
                 "values.",
             )
-        rel, old = unique.relation, found.row
+        rel, old = unique.relation, rival.row
         new = conflict.update(rel, old, row)
         if new is None:
             return None
@@ -379,11 +379,11 @@ class RowChecks:
                 detail="The result tuple would appear in a different partition than the original tuple.",
             )
         checks.constraints(new)
-        updated = ModifiedRow(rel.oid, found.holder, old, new, rel.oid)
+        updated = ModifiedRow(rel.oid, rival.holder, old, new, rel.oid)
         if self._session.transaction.locks_rows:
             lock_new_keys(self._session, updated)
         unique.load([new], [a.num for a in rel.kept])
-        unique.enter(new, name, replaces=found.holder, old=old)
+        unique.enter(new, name, replaces=rival.holder, old=old)
         return updated
 
     # --- BEFORE triggers ----------------------------------------------------------------------------------------------

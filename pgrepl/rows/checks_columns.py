@@ -76,11 +76,11 @@ def columns_of(
     kernel_columns = []
     for column in kept:
         attribute = table.attributes[column.attnum - 1]
-        found = generated.get(column.attnum) or sent(column, attribute)
-        if found is None:
+        kernel_column = generated.get(column.attnum) or sent(column, attribute)
+        if kernel_column is None:
             default = column_default(session, table, attribute)
-            found = default_column(session, column, default, not_null=attribute.notnull)
-        kernel_columns.append(found)
+            kernel_column = default_column(session, column, default, not_null=attribute.notnull)
+        kernel_columns.append(kernel_column)
     return tuple(kernel_columns)
 
 

@@ -197,7 +197,7 @@ class SparkChanges:
         """Check unique keys, then foreign keys: the triggers of foreign keys fire after the last row."""
         for staged in self.staged.values():
             check_unique(self._session, staged, None if staged.inserted else self._changed(staged.relation))
-        raise_first(found for staged in self.staged.values() if staged.files for found in self._missing(staged))
+        raise_first(failure for staged in self.staged.values() if staged.files for failure in self._missing(staged))
         acting = bool(self.acting())
         raise_first(
             self._still_referenced(deleted, key)

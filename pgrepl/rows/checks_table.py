@@ -46,11 +46,11 @@ SEVERAL = 2  # an attndims of text
 def nested_columns(session: Session, rel: Relation) -> list[tuple[int, Holds]]:
     """The columns of a table that are lists or structs, by their place in rows; each with what tells whether it holds a
     value."""
-    found = [(a.num, holds) for a in rel.columns if (holds := holder(a.type)) is not None]
-    if not found or rel.kind != "r":
+    holders = [(a.num, holds) for a in rel.columns if (holds := holder(a.type)) is not None]
+    if not holders or rel.kind != "r":
         return []
     table = lake_table(session, rel.oid)
-    return [(number - 1, holds) for number, holds in found if table.column(number).type != "varchar"]
+    return [(number - 1, holds) for number, holds in holders if table.column(number).type != "varchar"]
 
 
 def keep_dimensions(session: Session, rel: Relation, rows: Iterable[Sequence[Any]]) -> None:
@@ -111,11 +111,11 @@ class _Level:
             detail = failing_partition_key(self._session, self._rel, self._desc.key, values)
             message = f'no partition of relation "{self._rel.name}" found for row'
             raise table_error(self._rel, "23514", message, detail=detail)
-        found = self._parts.get(position)
-        if found is None:
+        entry = self._parts.get(position)
+        if entry is None:
             part = relation(self._session, self._desc.oids[position])
-            found = self._parts[position] = (part, converter(self._rel, part))
-        part, convert = found
+            entry = self._parts[position] = (part, converter(self._rel, part))
+        part, convert = entry
         return part, convert(row)
 
 
@@ -177,10 +177,10 @@ def _by_list(desc: PartitionDesc, default: int) -> Choose:
         (value,) = values
         if value is None:
             return for_null
-        found = known.get(value)
-        if found is None:
-            found = known[value] = next((n for other, n in present if equal(value, other)), default)
-        return found
+        chosen = known.get(value)
+        if chosen is None:
+            chosen = known[value] = next((n for other, n in present if equal(value, other)), default)
+        return chosen
 
     return choose
 

@@ -75,16 +75,16 @@ def referencing_tables(session: Session, tables: Sequence[int]) -> list[int]:
     """The OIDs of other tables with foreign keys to any of these. A key to a partition is a key to the whole table
     (heap_truncate_find_FKs)."""
     reached = list(tables)
-    found: set[int] = set()
+    referencing: set[int] = set()
     for table in reached:
         for row in store.rows(session, pg_constraint, confrelid=table, contype="f"):
             if row.conrelid not in tables:
-                found.add(row.conrelid)
+                referencing.add(row.conrelid)
             while row.conparentid:
                 row = constraint_row(session, row.conparentid)
             if row.confrelid not in reached:
                 reached.append(row.confrelid)
-    return sorted(found)
+    return sorted(referencing)
 
 
 def refuse_referenced(session: Session, tables: Sequence[int]) -> None:

@@ -76,10 +76,10 @@ class SparkKey:
         self.session = session
         self.own, self.other = relation(session, key.referencing), relation(session, key.referenced)
         pairs = zip(key.columns, key.referenced_columns, strict=True)
-        made = [_comparable(session, column_of(self.own, a, 0), column_of(self.other, b, 0)) for a, b in pairs]
-        self._own = [a for a, _ in made]
-        self._other = [b for _, b in made]
-        self.on = " AND ".join(f"a.k{number} = b.k{number}" for number in range(len(made)))
+        comparable = [_comparable(session, column_of(self.own, a, 0), column_of(self.other, b, 0)) for a, b in pairs]
+        self._own = [a for a, _ in comparable]
+        self._other = [b for _, b in comparable]
+        self.on = " AND ".join(f"a.k{number} = b.k{number}" for number in range(len(comparable)))
 
     def referencing(self, rows: DataFrame, numbers: dict[int, int] | None, more: str = "") -> DataFrame:
         """The rows of a referencing table whose key has no NULL; `numbers`: the columns of a child for those of the
@@ -99,8 +99,8 @@ class SparkKey:
         return self.statement.run(spark.session(), text + " AND ".join(names), {"f": rows})
 
     def first(self, text: str, columns: Sequence[tuple[int, int]], **frames: DataFrame) -> Row | None:
-        found = python_rows(self.statement.run(spark.session(), text, frames), columns)
-        return found[0] if found else None
+        rows = python_rows(self.statement.run(spark.session(), text, frames), columns)
+        return rows[0] if rows else None
 
 
 def _comparable(session: Session, own: Expr, other: Expr) -> tuple[Expr, Expr]:
@@ -108,12 +108,12 @@ def _comparable(session: Session, own: Expr, other: Expr) -> tuple[Expr, Expr]:
     if own.type == other.type:
         return own, other
     scope, form = Scope(session), CoercionForm.IMPLICIT_CAST
-    found = coerce_to_target(scope, own, own.type, other.type, -1, CastContext.IMPLICIT, form, -1)
-    if found is not None:
-        return found, other
-    found = coerce_to_target(scope, other, other.type, own.type, -1, CastContext.IMPLICIT, form, -1)
-    assert found is not None  # the foreign key could not have been made otherwise
-    return own, found
+    coerced = coerce_to_target(scope, own, own.type, other.type, -1, CastContext.IMPLICIT, form, -1)
+    if coerced is not None:
+        return coerced, other
+    coerced = coerce_to_target(scope, other, other.type, own.type, -1, CastContext.IMPLICIT, form, -1)
+    assert coerced is not None  # the foreign key could not have been made otherwise
+    return own, coerced
 
 
 # --- rows that came ---------------------------------------------------------------------------------------------------
@@ -134,9 +134,9 @@ def first_missing(after: TablesAfter, staged: StagedRows, key: ForeignKey) -> Fa
             f"SELECT {ORDER} FROM {{f}} WHERE ({' OR '.join(nulls)}) AND NOT ({' AND '.join(nulls)})"
             f" ORDER BY {ORDER} LIMIT 1"
         )
-        found = spark_key.first(text, [(oids.INT8, -1)], f=new)
-        if found is not None:
-            failures.append(((found[0],), mixed_nulls(key, rel)))
+        first = spark_key.first(text, [(oids.INT8, -1)], f=new)
+        if first is not None:
+            failures.append(((first[0],), mixed_nulls(key, rel)))
     firsts = spark_key.referencing(new, numbers, f"{ORDER}, {shown}")
     names = ", ".join(f"k{n}" for n in range(len(key.columns)))
     keys = spark_key.statement.run(
@@ -148,12 +148,12 @@ def first_missing(after: TablesAfter, staged: StagedRows, key: ForeignKey) -> Fa
         f"SELECT a.first.* FROM {{keys}} a LEFT ANTI JOIN {{there}} b ON {spark_key.on}"
         f" ORDER BY a.first.{ORDER} LIMIT 1"
     )
-    found = spark_key.first(text, [(oids.INT8, -1), *types], keys=keys, there=_present(after, spark_key, staged))
-    if found is not None:
+    first = spark_key.first(text, [(oids.INT8, -1), *types], keys=keys, there=_present(after, spark_key, staged))
+    if first is not None:
         row: list[Any] = [None] * len(rel.attributes)
-        for number, value in zip(key.columns, found[1:], strict=True):
+        for number, value in zip(key.columns, first[1:], strict=True):
             row[number - 1] = value
-        failures.append(((found[0],), not_present(session, key, rel, tuple(row))))
+        failures.append(((first[0],), not_present(session, key, rel, tuple(row))))
     return min(failures, key=lambda each: each[0], default=None)
 
 
@@ -272,9 +272,9 @@ class SparkIndex:
 
     def check(self) -> None:
         new = self._keyed(self._staged.new_rows(sorted(self.attnums)), f"{ORDER}, {ROW}")
-        found = [each for each in (self._first_duplicate(new), self._first_taken(new)) if each is not None]
-        if found:
-            _, values = min(found, key=lambda each: each[0])
+        duplicates = [each for each in (self._first_duplicate(new), self._first_taken(new)) if each is not None]
+        if duplicates:
+            _, values = min(duplicates, key=lambda each: each[0])
             raise self.index.duplicate(values)
 
     # --- pieces -------------------------------------------------------------------------------------------------------
@@ -301,8 +301,8 @@ class SparkIndex:
 
     def _first(self, text: str, **frames: DataFrame) -> tuple[int, tuple[Any, ...]] | None:
         """The first row of (order, values …)."""
-        found = python_rows(self._statement.run(spark.session(), text, frames), [(oids.INT8, -1), *self._types])
-        return (found[0][0], tuple(found[0][1:])) if found else None
+        rows = python_rows(self._statement.run(spark.session(), text, frames), [(oids.INT8, -1), *self._types])
+        return (rows[0][0], tuple(rows[0][1:])) if rows else None
 
     def _first_duplicate(self, new: DataFrame) -> tuple[int, tuple[Any, ...]] | None:
         """The first staged row whose key an earlier staged row has."""

@@ -128,8 +128,8 @@ def _has_its_keys(session: Session, each: Standing, newer: Newer | None) -> bool
     (heap_lock_tuple)."""
     if newer is None:
         return False
-    found = as_found(session, each)
-    return found is not None and all(found.row[n - 1] == newer.row[n - 1] for n in key_columns(session, each.table))
+    before = as_found(session, each)
+    return before is not None and all(before.row[n - 1] == newer.row[n - 1] for n in key_columns(session, each.table))
 
 
 def changed_since(session: Session, rows: Iterable[Standing]) -> dict[Standing, Newer | None]:
@@ -142,7 +142,7 @@ def changed_since(session: Session, rows: Iterable[Standing]) -> dict[Standing, 
     session.beside.wait_for_writers()
     snapshot = transaction.numbering.committed_snapshot()
     by_table: dict[int, list[Standing]] = {}
-    found: dict[Standing, Newer | None] = {}
+    changed: dict[Standing, Newer | None] = {}
     with session.beside.newest() as now:
         if now.transaction.numbering.committed_snapshot() == snapshot:
             return {}
@@ -161,8 +161,8 @@ def changed_since(session: Session, rows: Iterable[Standing]) -> dict[Standing, 
             rows_now = newest(now, table, [column.attnum for column in table.columns], moved)
             for row_id, each in moved.items():
                 row = rows_now.get(row_id)
-                found[each] = None if row is None else Newer(row[-1], table.own_row(width, row[:-1]))
-    return found
+                changed[each] = None if row is None else Newer(row[-1], table.own_row(width, row[:-1]))
+    return changed
 
 
 def as_found(session: Session, each: Standing) -> Newer | None:
@@ -170,8 +170,8 @@ def as_found(session: Session, each: Standing) -> Newer | None:
     from pgrepl.lake.read.local import newest
 
     table = lake_table(session, each.table)
-    found = newest(session, table, [column.attnum for column in table.columns], [each.place.row])
-    row = found.get(each.place.row)
+    newest_rows = newest(session, table, [column.attnum for column in table.columns], [each.place.row])
+    row = newest_rows.get(each.place.row)
     width = len(relation(session, each.table).attributes)
     return None if row is None else Newer(row[-1], table.own_row(width, row[:-1]))
 

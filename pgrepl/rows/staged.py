@@ -176,14 +176,14 @@ class StagedRows:
 
 def together(parts: Sequence[ChangedPart]) -> Positions:
     """The places of all rows that parts delete."""
-    found: dict[int, list[Any]] = {}
+    by_file: dict[int, list[Any]] = {}
     inlined = [np.empty(0, np.int64)]
     for part in parts:
         inlined.append(np.asarray(part.row_ids, np.int64))
         for file_id, positions in part.positions:
-            found.setdefault(file_id, []).append(positions.positions)
+            by_file.setdefault(file_id, []).append(positions.positions)
     return Positions(
-        {each: once(np.concatenate(lists)) for each, lists in found.items()}, once(np.concatenate(inlined))
+        {each: once(np.concatenate(lists)) for each, lists in by_file.items()}, once(np.concatenate(inlined))
     )
 
 
@@ -203,12 +203,12 @@ def rows_with_keys(
     statement = Statement(Context(session))
     compiler = Compiler(column_names, statement)
     names = [f"c{attnum}" for attnum in attnums]
-    made = [f"{equal_key(key, compiler)} AS k{n}" for n, key in enumerate(keys)]
+    keyed = [f"{equal_key(key, compiler)} AS k{n}" for n, key in enumerate(keys)]
     rows = scan_spark.frame(session, table, attnums, places=True)
-    rows = statement.run(spark.session(), f"SELECT {', '.join([*names, 'place', *made])} FROM {{f}}", {"f": rows})
+    rows = statement.run(spark.session(), f"SELECT {', '.join([*names, 'place', *keyed])} FROM {{f}}", {"f": rows})
     shown = [Var(key.type, typmod=key.typmod, collation=key.collation, attnum=n) for n, key in enumerate(keys, 1)]
-    made = [f"{equal_key(var, compiler)} AS k{n}" for n, var in enumerate(shown)]
-    few = statement.run(spark.session(), f"SELECT {', '.join(made)} FROM {{f}}", {"f": _values(keys, wanted)})
+    keyed = [f"{equal_key(var, compiler)} AS k{n}" for n, var in enumerate(shown)]
+    few = statement.run(spark.session(), f"SELECT {', '.join(keyed)} FROM {{f}}", {"f": _values(keys, wanted)})
     on = " AND ".join(f"a.k{n} <=> b.k{n}" for n in range(len(keys)))
     columns = ", ".join(f"a.{name}" for name in [*names, "place.file", "place.pos", "place.row"])
     text = f"SELECT {columns} FROM {{rows}} a LEFT SEMI JOIN {{few}} b ON {on}"

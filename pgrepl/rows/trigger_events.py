@@ -186,11 +186,11 @@ def event_of(change: ModifiedRow) -> TriggerEvent:
     return TriggerEvent.DELETE if change.new is None else TriggerEvent.UPDATE
 
 
-def _captures(found: RelationTriggers, event: TriggerEvent) -> bool:
+def _captures(triggers: RelationTriggers, event: TriggerEvent) -> bool:
     return any(
         firing.trigger.old_table is not None or firing.trigger.new_table is not None
         for level in TriggerLevel
-        for firing in found.of(TriggerWhen.AFTER, level, event)
+        for firing in triggers.of(TriggerWhen.AFTER, level, event)
     )
 
 

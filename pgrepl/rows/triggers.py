@@ -239,11 +239,11 @@ def relation_triggers(session: Session, rel: Relation) -> RelationTriggers | Non
 
 def enabled_triggers(session: Session, relid: int) -> list[Trigger]:
     """The triggers of CREATE TRIGGER that session_replication_role lets fire."""
-    found = triggers_of(session, relid)
-    if not found:
-        return found
+    triggers = triggers_of(session, relid)
+    if not triggers:
+        return triggers
     role = session.settings.get("session_replication_role")
-    return [trigger for trigger in found if is_enabled(trigger, role)]
+    return [trigger for trigger in triggers if is_enabled(trigger, role)]
 
 
 def inserts_one_by_one(session: Session, rel: Relation) -> bool:

@@ -288,16 +288,16 @@ class Holders:
     ) -> Iterable[tuple[Key, RowPlace, tuple[Any, ...]]]:
         """The holders of the keys now. A transaction that keeps its snapshot sees its own rows here, and those
         committed since."""
-        found = self.index.find(values, want)
+        held = self.index.find(values, want)
         session = self.index.session
         transaction = session.transaction
         if not (transaction.keeps_snapshot and transaction.keeps_pending):
-            return found
+            return held
         from pgrepl.lake.read.local import begun_after
 
         snapshot = transaction.numbering.committed_snapshot()
         mine = own_rows(session, lake_table(session, self.index.relation.oid).table_id)
-        before = {each[1].row: each for each in found}
+        before = {each[1].row: each for each in held}
         now = [each for row, each in before.items() if row >= PROVISIONAL or row in mine]
         with session.beside.newest() as newest:
             index = unique_index(newest, self.index.relation, self.index.info)
@@ -401,11 +401,11 @@ class UniqueChecks:
             if values is None:
                 continue
             holders.load([row])
-            found = next((each for each in holders.rivals(values) if each not in own), None)
-            if found is not None:
+            rival = next((each for each in holders.rivals(values) if each not in own), None)
+            if rival is not None:
                 everything = [column.num for column in self.relation.kept]
                 stored = {place: stored for _, place, stored in index.find([values], everything)}
-                yield index, values, found, stored.get(found)
+                yield index, values, rival, stored.get(rival)
 
     def conflict(self, row: Row, arbiters: frozenset[int]) -> KeyHolder | None:
         """The holder of a key of this row in any of the arbiters (ExecCheckIndexConstraints)."""
@@ -416,9 +416,9 @@ class UniqueChecks:
             if not info.immediate:
                 message = "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters"
                 raise table_error(self.relation, "55000", message, constraint=info.name)
-            found = holders.of(row)
-            if found is not None:
-                return found
+            holder = holders.of(row)
+            if holder is not None:
+                return holder
         return None
 
 
@@ -429,11 +429,11 @@ def is_empty(value: Period) -> bool:
     return not parts(value)
 
 
-def first_clash(found: Sequence[tuple[Any, ...]]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+def first_clash(periods: Sequence[tuple[Any, ...]]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     """Two rows' values whose last ones overlap. Ranges in order need be compared with their neighbours only."""
-    if any(isinstance(values[-1], PgMultirange) for values in found):
-        return next((pair for pair in combinations(found, 2) if overlaps(pair[0][-1], pair[1][-1])), None)
-    ordered = sorted(found, key=lambda values: cmp_to_key(compare_ranges)(values[-1]))
+    if any(isinstance(values[-1], PgMultirange) for values in periods):
+        return next((pair for pair in combinations(periods, 2) if overlaps(pair[0][-1], pair[1][-1])), None)
+    ordered = sorted(periods, key=lambda values: cmp_to_key(compare_ranges)(values[-1]))
     return next((pair for pair in pairwise(ordered) if overlaps(pair[0][-1], pair[1][-1])), None)
 
 
@@ -466,11 +466,11 @@ class Periods:
         if not self._is_plain or not isinstance(period, PgRange):
             return [name for name, other in self._periods.items() if overlaps(period, other)]
         at = bisect_left(self._order, (lower_key(period),))
-        found = [self._order[at - 1][2]] if at and self._overlaps(at - 1, period) else []
+        overlapping = [self._order[at - 1][2]] if at and self._overlaps(at - 1, period) else []
         while at < len(self._order) and self._overlaps(at, period):
-            found.append(self._order[at][2])
+            overlapping.append(self._order[at][2])
             at += 1
-        return found
+        return overlapping
 
     def _overlaps(self, at: int, period: Period) -> bool:
         return overlaps(self._periods[self._order[at][2]], period)
@@ -486,8 +486,8 @@ class Cover:
 
     def covers(self, period: Period) -> bool:
         """Whether a period lies in the union; an empty one does not."""
-        found = parts(period)
-        return bool(found) and all(any(contains(one, part) for one in self._near(part)) for part in found)
+        pieces = parts(period)
+        return bool(pieces) and all(any(contains(one, part) for one in self._near(part)) for part in pieces)
 
     def meets(self, period: Period) -> bool:
         return any(overlaps(one, part) for part in parts(period) for one in self._near(part))

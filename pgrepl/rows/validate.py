@@ -138,9 +138,9 @@ def _unique(asking: Asking, rel: Relation, requirement: Unique) -> None:
     if not info.exprs:
         conditions += present
         present = []  # an expression is computed once for each row: its groups are asked
-    found = asking.duplicate(keys, operators, every(conditions), present)
-    if found is not None:
-        shown = index_key(session, info, found)
+    duplicate = asking.duplicate(keys, operators, every(conditions), present)
+    if duplicate is not None:
+        shown = index_key(session, info, duplicate)
         detail = "Duplicate keys exist." if shown is None else f"{shown} is duplicated."
         message = f'could not create unique index "{info.name}"'
         raise table_error(rel, "23505", message, detail=detail, constraint=info.name)
@@ -158,8 +158,8 @@ def _without_overlaps(session: Session, rel: Relation, info: IndexInfo) -> None:
         values = index.values(row)
         if values is not None:
             periods.setdefault(index.key(values), []).append(values)
-    for found in periods.values():
-        clash = first_clash(found)
+    for same_key in periods.values():
+        clash = first_clash(same_key)
         if clash is not None:
             one, other = (index_key(session, info, values) for values in clash)
             detail = None if one is None or other is None else f"{one} conflicts with k{other[1:]}."

@@ -43,12 +43,12 @@ def translate(text: str, length: int, children: tuple[int, ...]) -> Action:
     translator = _Translator(length, [f"v[{place}]" for place in children])
     try:
         action = ast.parse(_PLACE.sub(r"at[\1]", text), mode="eval").body
-        made = translator.whole(action)
+        action_code = translator.whole(action)
     except (ActionError, SyntaxError, AttributeError) as error:
         raise ActionError(f"{text}: {error}") from None
     if translator.children and isinstance(action, (ast.Call, ast.List)):
         raise ActionError(f"{text}: it takes too few children")
-    return made, tuple(translator.names)
+    return action_code, tuple(translator.names)
 
 
 class _Translator:

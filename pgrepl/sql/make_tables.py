@@ -138,8 +138,8 @@ def with_aliases(grammar: Grammar) -> None:
     """Put an alias in place of each action, as Lark knows no more than a word."""
     known: dict[tuple[str, str], str] = {}
 
-    def alias(found: re.Match[str]) -> str:
-        terminal, action = key = found[1] or "", found[2].rstrip()
+    def alias(match: re.Match[str]) -> str:
+        terminal, action = key = match[1] or "", match[2].rstrip()
         word = known.setdefault(key, f"action_{len(known)}")
         grammar.actions[word] = action
         if terminal:
@@ -186,10 +186,10 @@ class YaccAnalyzer(LALR_Analyzer):
         """As Lark's, but a state's rules are found by what they make, not by trying all of them for each transition."""
         of_state: dict[int, dict[Any, list[Rule]]] = {}
         for state in self.lr0_itemsets:
-            made = of_state[id(state)] = defaultdict(list)
+            by_origin = of_state[id(state)] = defaultdict(list)
             for item in state.closure:
                 if item.index == 0:
-                    made[item.rule.origin].append(item.rule)
+                    by_origin[item.rule.origin].append(item.rule)
         for transition in self.nonterminal_transitions:
             state, nonterminal = transition
             for rule in of_state[id(state)][nonterminal]:
@@ -209,11 +209,11 @@ class YaccAnalyzer(LALR_Analyzer):
         """As Lark's, but each rule's look-aheads in a state are joined first: most are found many times."""
         read_sets = digraph(self.nonterminal_transitions, self.reads, self.directly_reads)  # type: ignore[no-untyped-call]
         follow_sets = digraph(self.nonterminal_transitions, self.includes, read_sets)  # type: ignore[no-untyped-call]
-        found: defaultdict[Any, set[Any]] = defaultdict(set)
+        lookaheads: defaultdict[Any, set[Any]] = defaultdict(set)
         for transition, lookbacks in self.lookback.items():
             for lookback in lookbacks:
-                found[lookback] |= follow_sets[transition]
-        for (state, rule), terminals in found.items():
+                lookaheads[lookback] |= follow_sets[transition]
+        for (state, rule), terminals in lookaheads.items():
             for terminal in terminals:
                 state.lookaheads[terminal].add(rule)
 
@@ -392,15 +392,15 @@ Groups = dict["int | None", frozenset[str]]
 
 def groups(row: Row) -> Groups:
     """The tokens of each action, where they are many."""
-    found: dict[int | None, set[str]] = {}
+    by_action: dict[int | None, set[str]] = {}
     for name, action in row.items():
-        found.setdefault(action, set()).add(name)
-    return {action: frozenset(names) for action, names in found.items() if len(names) >= 8}
+        by_action.setdefault(action, set()).add(name)
+    return {action: frozenset(names) for action, names in by_action.items() if len(names) >= 8}
 
 
 def token_classes(of_rows: list[Groups]) -> list[frozenset[str]]:
     """Sets of tokens such that most groups are close to one of them."""
-    frequency = Counter(names for found in of_rows for names in found.values())
+    frequency = Counter(names for grouped in of_rows for names in grouped.values())
     classes: list[frozenset[str]] = []
     for names in sorted(frequency, key=lambda names: (-frequency[names], -len(names), sorted(names))):
         if all(len(names ^ known) > max(4, len(names) // 16) for known in classes):

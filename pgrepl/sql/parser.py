@@ -143,8 +143,8 @@ class Reductions(dict[int, tuple[Any, ...]]):
         self.builder = builder
 
     def __missing__(self, rule: int) -> tuple[Any, ...]:
-        made = self[rule] = _reduction(self.tables, self.builder, *self.tables.rules[rule])
-        return made
+        reduction = self[rule] = _reduction(self.tables, self.builder, *self.tables.rules[rule])
+        return reduction
 
 
 class Parser:
@@ -200,8 +200,8 @@ class Parser:
                         locations.append(token[2])
                         token = None
                         continue
-                length, (gotos, usual), made = reductions[-1 - action]
-                value = values[made] if made.__class__ is int else made(values, locations)
+                length, (gotos, usual), build = reductions[-1 - action]
+                value = values[build] if build.__class__ is int else build(values, locations)
                 first = -1
                 if length:
                     first = locations[-length]

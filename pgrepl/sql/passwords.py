@@ -22,8 +22,8 @@ def holds_password(statement: str) -> bool:
     spellings = {statement, _without_comments(statement), unquote(statement)}
     if any(_PASSWORD.search(text) or _has_uri(text) for text in spellings):
         return True
-    found = _CONNECTION.search(statement)
-    return found is not None and _DISGUISE.search(statement, found.end()) is not None
+    match = _CONNECTION.search(statement)
+    return match is not None and _DISGUISE.search(statement, match.end()) is not None
 
 
 def _without_comments(text: str) -> str:

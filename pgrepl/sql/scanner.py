@@ -104,13 +104,13 @@ def scan(text: str, on_notice: OnNotice | None = None, rules: StringRules = STAN
     """The tokens of scan.l. U&'' and U&"" come as USCONST and UIDENT, still escaped; at the end comes `$END`."""
     index, length, match, keywords = 0, len(text), _TOKEN.match, TOKENS
     while index < length:
-        found = match(text, index)
-        assert found is not None
-        start, index, kind = index, found.end(), found.lastgroup
+        lexeme = match(text, index)
+        assert lexeme is not None
+        start, index, kind = index, lexeme.end(), lexeme.lastgroup
         if kind == "space":
             continue
         if kind == "word":
-            word = found[0]
+            word = lexeme[0]
             name = word.lower() if word.isascii() else fold(word)
             terminal = keywords.get(name)
             if terminal is None:
@@ -118,10 +118,10 @@ def scan(text: str, on_notice: OnNotice | None = None, rules: StringRules = STAN
             else:
                 yield terminal, name, start, index
         elif kind == "other":
-            character = found[0]
+            character = lexeme[0]
             yield SINGLE.get(character, character), character, start, index
         elif kind == "operator":
-            operator = _operator(found[0])
+            operator = _operator(lexeme[0])
             index = start + len(operator)
             terminal = SINGLE.get(operator) or DOUBLE.get(operator, "OP")
             if len(operator) >= NAMEDATALEN:
@@ -134,7 +134,7 @@ def scan(text: str, on_notice: OnNotice | None = None, rules: StringRules = STAN
                 value, index = escape_string(text, index, start, rules, on_notice if rules.warning else None)
             yield "SCONST", value, start, index
         elif kind == "integer":
-            yield "ICONST", int(found[0]), start, index
+            yield "ICONST", int(lexeme[0]), start, index
         elif kind == "number":
             token = _number(text, start)
             index = token[3]
@@ -143,7 +143,7 @@ def scan(text: str, on_notice: OnNotice | None = None, rules: StringRules = STAN
             name, index = quoted_name(text, index, start)
             yield "IDENT", truncate(name, on_notice), start, index
         elif kind == "colons":
-            yield ("TYPECAST" if found[0] == "::" else "COLON_EQUALS"), found[0], start, index
+            yield ("TYPECAST" if lexeme[0] == "::" else "COLON_EQUALS"), lexeme[0], start, index
         elif kind == "prefixed":
             token = _prefixed(text, start, index, rules)
             index = token[3]
@@ -151,15 +151,15 @@ def scan(text: str, on_notice: OnNotice | None = None, rules: StringRules = STAN
         elif kind == "comment":
             index = _comment_end(text, start)
         elif kind == "dollar":
-            end = text.find(found[0], index)
+            end = text.find(lexeme[0], index)
             if end < 0:
                 raise near("unterminated dollar-quoted string", text, start, length)
-            value, index = text[index:end], end + len(found[0])
+            value, index = text[index:end], end + len(lexeme[0])
             yield "SCONST", value, start, index
         elif kind == "param":
             if junk := _WORD.match(text, index):
                 raise near("trailing junk after parameter", text, start, junk.end())
-            yield "PARAM", int(found[0][1:]), start, index
+            yield "PARAM", int(lexeme[0][1:]), start, index
         else:
             yield "DOT_DOT", "..", start, index
     while True:
@@ -179,9 +179,9 @@ def _operator(run: str) -> str:
 
 
 def _number(text: str, start: int) -> Token:
-    found = _numbers().match(text, start)
-    assert found is not None
-    kind, end, digits = found.lastgroup, found.end(), found[0]
+    match = _numbers().match(text, start)
+    assert match is not None
+    kind, end, digits = match.lastgroup, match.end(), match[0]
     junk = _junk_end(text, start, end) if kind == "badbased" or _NAME_GOES_ON.match(text, end) else 0
     if junk > end or kind == "badreal":
         raise near("trailing junk after numeric literal", text, start, max(junk, end))
@@ -292,10 +292,10 @@ def parameter_count(text: str) -> int:
 
 def parameter_numbers(text: str) -> set[int]:
     """The numbers of the parameters `$1`, `$2`, … in a text."""
-    found = set()
+    numbers = set()
     for kind, value, *_ in scan(text):
         if kind == "$END":
             break
         if kind == "PARAM":
-            found.add(int(value))
-    return found
+            numbers.add(int(value))
+    return numbers

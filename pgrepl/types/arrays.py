@@ -112,17 +112,17 @@ class _Reader:
             self.at += 1
             if len(given) >= MAX_DIMENSIONS:
                 raise _too_many_dimensions()
-            found = _DIMENSION.match(self.text, self.at)
-            assert found is not None
-            if found[1].lstrip("+-") == "":
+            match = _DIMENSION.match(self.text, self.at)
+            assert match is not None
+            if match[1].lstrip("+-") == "":
                 self.fail('"[" must introduce explicitly-specified array dimensions.')
-            lower, upper = 1, self.bound(found[1])
-            self.at = found.end(1)
-            if found[2]:
-                if found[3].lstrip("+-") == "":
+            lower, upper = 1, self.bound(match[1])
+            self.at = match.end(1)
+            if match[2]:
+                if match[3].lstrip("+-") == "":
                     self.fail("Missing array dimension value.")
-                lower, upper = upper, self.bound(found[3])
-                self.at = found.end()
+                lower, upper = upper, self.bound(match[3])
+                self.at = match.end()
             if self.peek() != "]":
                 self.fail('Missing "]" after array dimensions.')
             self.at += 1

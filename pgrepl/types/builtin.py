@@ -462,14 +462,14 @@ def amproc(family: int, lefttype: int, righttype: int, number: int) -> int:
 
 def element_type(oid: int) -> int:
     """The element type of a true array type, else 0 (as get_element_type does)."""
-    found = type_by_oid(oid)
-    return found.elem if found is not None and found.subscript == "array_subscript_handler" else 0
+    type_row = type_by_oid(oid)
+    return type_row.elem if type_row is not None and type_row.subscript == "array_subscript_handler" else 0
 
 
 def array_type(oid: int) -> int:
     """The array type over this type; 0 when it has none."""
-    found = type_by_oid(oid)
-    return found.array if found is not None else 0
+    type_row = type_by_oid(oid)
+    return type_row.array if type_row is not None else 0
 
 
 def base_type(oid: int) -> int:
@@ -479,8 +479,8 @@ def base_type(oid: int) -> int:
 
 def base_type_and_typmod(oid: int, typmod: int) -> tuple[int, int]:
     """The same with the type modifier, which is the domain's own (as getBaseTypeAndTypmod does)."""
-    found = type_by_oid(oid)
-    while found is not None and found.typtype == "d":
-        oid, typmod = found.basetype, found.typmod
-        found = type_by_oid(oid)
+    type_row = type_by_oid(oid)
+    while type_row is not None and type_row.typtype == "d":
+        oid, typmod = type_row.basetype, type_row.typmod
+        type_row = type_by_oid(oid)
     return oid, typmod

@@ -256,20 +256,20 @@ class _Parser:
             self.string()
             self.kind = "string"
         elif char in "-0123456789":
-            found = _NUMBER.match(self.text, self.start)
-            if found is None:
-                found = _NUMBER_LIKE.match(self.text, self.start)
-                assert found is not None
-                self.end = found.end()
+            match = _NUMBER.match(self.text, self.start)
+            if match is None:
+                match = _NUMBER_LIKE.match(self.text, self.start)
+                assert match is not None
+                self.end = match.end()
                 self.invalid_token()
-            self.end = found.end()
+            self.end = match.end()
             self.kind = "number"
         else:
-            found = _WORD.match(self.text, self.start)
-            self.end = found.end() if found else self.start + 1
-            if found is None or found[0] not in ("true", "false", "null"):
+            match = _WORD.match(self.text, self.start)
+            self.end = match.end() if match else self.start + 1
+            if match is None or match[0] not in ("true", "false", "null"):
                 self.invalid_token()
-            self.kind = found[0]
+            self.kind = match[0]
 
     def string(self) -> None:
         out: list[str] = []
@@ -319,10 +319,10 @@ class _Parser:
                 self.fail_at(at + 1, "Unicode low surrogate must follow a high surrogate.")
             if char < " ":
                 self.fail_at(at, f"Character with value 0x{ord(char):02x} must be escaped.")
-            found = _PLAIN.match(self.text, at)
-            assert found is not None
-            out.append(found[0])
-            at = found.end()
+            match = _PLAIN.match(self.text, at)
+            assert match is not None
+            out.append(match[0])
+            at = match.end()
         if high:
             self.fail_at(at + 1, "Unicode low surrogate must follow a high surrogate.")
         self.end = at + 1

@@ -32,13 +32,13 @@ _OCTETS = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3}){0,3})(?:/([0-9]{1,3}))?", re.
 
 def _parse_v4(text: str, is_cidr: bool) -> Address | None:
     """As inet_net_pton_ipv4 and inet_cidr_pton_ipv4 do: octets may be left out when the mask says so."""
-    found = _OCTETS.fullmatch(text)
-    if found is None:
+    match = _OCTETS.fullmatch(text)
+    if match is None:
         return None
-    octets = [int(part) for part in found[1].split(".")]
+    octets = [int(part) for part in match[1].split(".")]
     if max(octets) > 255:
         return None
-    bits = int(found[2]) if found[2] is not None else -1
+    bits = int(match[2]) if match[2] is not None else -1
     if bits > 32:
         return None
     given = len(octets)

@@ -38,19 +38,19 @@ def _integer_reader(typename: str, low: int, high: int) -> Callable[[str], int]:
             if low <= value <= high:
                 return value
             raise out_of_range(typename, text)
-        found = _INTEGER.match(text)
-        if found is None:
+        match = _INTEGER.match(text)
+        if match is None:
             raise invalid_text(typename, text)
-        kind = found.lastgroup
+        kind = match.lastgroup
         assert kind is not None
         base = {"hex": 16, "oct": 8, "bin": 2, "dec": 10}[kind]
-        digits = found[kind].replace("_", "")
+        digits = match[kind].replace("_", "")
         if int(digits[:-1] or "0", base) > -low // base:  # overflow is reported before trailing junk
             raise out_of_range(typename, text)
-        if text[found.end() :].strip(SPACE):
+        if text[match.end() :].strip(SPACE):
             raise invalid_text(typename, text)
         value = int(digits, base)
-        value = -value if found["sign"] == "-" else value
+        value = -value if match["sign"] == "-" else value
         if not low <= value <= high:
             raise out_of_range(typename, text)
         return value
@@ -67,16 +67,16 @@ _UNSIGNED = re.compile(r"[ \t\n\v\f\r]*([-+]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0
 
 def read_unsigned(text: str, typename: str) -> tuple[int, str]:
     """As uint32in_subr and uint64in_subr do: C's strtoul with base 0. Also returns the rest of the text."""
-    found = _UNSIGNED.match(text)
-    if found is None:
+    match = _UNSIGNED.match(text)
+    if match is None:
         raise invalid_text(typename, text)
-    digits = found[2]
+    digits = match[2]
     base = 16 if digits[1:2] in ("x", "X") else 8 if digits[0] == "0" else 10
     value = int(digits, base)
     if value >= 2**64:
         raise out_of_range(typename, text)
-    value = (-value if found[1] == "-" else value) % 2**64
-    return value, text[found.end() :]
+    value = (-value if match[1] == "-" else value) % 2**64
+    return value, text[match.end() :]
 
 
 def _unsigned_reader(typename: str, bits: int) -> Callable[[str], int]:
@@ -167,10 +167,10 @@ _FLOAT = re.compile(
 
 def _parse_float(text: str, typename: str, to_type: Callable[[float], float]) -> float:
     """A float as strtod reads it; out of range is reported before trailing junk."""
-    found = _FLOAT.match(text.lstrip(SPACE))
-    if found is None:
+    match = _FLOAT.match(text.lstrip(SPACE))
+    if match is None:
         raise invalid_text(typename, text)
-    number = found[0]
+    number = match[0]
     try:
         value = float.fromhex(number) if number.lstrip("+-")[:2] in ("0x", "0X") else float(number)
     except OverflowError:
@@ -178,7 +178,7 @@ def _parse_float(text: str, typename: str, to_type: Callable[[float], float]) ->
     value = to_type(value)
     if (math.isinf(value) and "n" not in number.lower()) or (value == 0 and not _is_written_zero(number)):
         raise PgError("22003", f'"{number}" is out of range for type {typename}')
-    if text.lstrip(SPACE)[found.end() :].strip(SPACE):
+    if text.lstrip(SPACE)[match.end() :].strip(SPACE):
         raise invalid_text(typename, text)
     return value
 

@@ -44,14 +44,14 @@ def read_numeric(text: str, typmod: int = -1) -> Decimal:
         base = {"x": 16, "o": 8, "b": 2}[trimmed.lstrip("+-")[1].lower()]
         whole = int(digits.replace("_", ""), base)
         return fit(checked(Decimal(-whole if prefixed[1] == "-" else whole)), typmod)
-    found = _DECIMAL.match(trimmed)
-    if found is None or not found[2].strip("."):
+    match = _DECIMAL.match(trimmed)
+    if match is None or not match[2].strip("."):
         raise invalid_text("numeric", text)
-    sign, mantissa, exponent = found[1], found[2].replace("_", ""), int((found[3] or "0").replace("_", ""))
+    sign, mantissa, exponent = match[1], match[2].replace("_", ""), int((match[3] or "0").replace("_", ""))
     whole_digits, _, fraction = mantissa.partition(".")
     if abs(exponent) > 0x7FFFFFFF // 2:
         raise overflow()
-    if found.end() < len(trimmed):
+    if match.end() < len(trimmed):
         raise invalid_text("numeric", text)
     significant = (
         len(whole_digits.lstrip("0")) if whole_digits.strip("0") else -(len(fraction) - len(fraction.lstrip("0")))

@@ -27,10 +27,10 @@ def lsn_text(lsn: int) -> str:
 
 
 def parse_lsn(text: str) -> int:
-    found = _LSN.match(text)
-    if found is None:
+    match = _LSN.match(text)
+    if match is None:
         raise invalid_text("pg_lsn", text)
-    return int(found[1], 16) << 32 | int(found[2], 16)
+    return int(match[1], 16) << 32 | int(match[2], 16)
 
 
 # --- snapshots --------------------------------------------------------------------------------------------------------
@@ -56,11 +56,11 @@ class PgSnapshot(NamedTuple):
 
 def parse_snapshot(text: str) -> PgSnapshot:
     """A snapshot from its text, as parse_snapshot reads it: numbers in ascending order, repeated ones dropped."""
-    found = _FORM.match(text)
-    if found is None:
+    match = _FORM.match(text)
+    if match is None:
         raise invalid_text("pg_snapshot", text)
-    xmin, xmax = int(found[1]), int(found[2])
-    running = [int(number) for number in found[3].split(",")] if found[3] else []
+    xmin, xmax = int(match[1]), int(match[2])
+    running = [int(number) for number in match[3].split(",")] if match[3] else []
     ordered = running == sorted(running)
     inside = all(xmin <= number < xmax for number in running)
     if not 0 < xmin <= xmax < _MOST or not ordered or not inside:
@@ -120,9 +120,9 @@ _OCTAL = re.compile(r"\\([0-7]{3})\Z")
 
 def read_char(text: str) -> str:
     """As charin does: one byte, kept as the character of that number."""
-    found = _OCTAL.match(text)
-    if found:
-        return chr(int(found[1], 8) & 0xFF)
+    match = _OCTAL.match(text)
+    if match:
+        return chr(int(match[1], 8) & 0xFF)
     return chr(text.encode()[0]) if text else "\0"
 
 
@@ -147,11 +147,11 @@ def read_escaped(text: str) -> bytes:
     encoded = text.encode()
     at = 0
     while at < len(encoded):
-        found = _ESCAPE.match(encoded, at)
-        if found is None:
+        match = _ESCAPE.match(encoded, at)
+        if match is None:
             raise PgError("22P02", "invalid input syntax for type bytea")
-        out += bytes([int(found[1], 8)]) if found[1] else b"\\" if found[2] else found[0]
-        at = found.end()
+        out += bytes([int(match[1], 8)]) if match[1] else b"\\" if match[2] else match[0]
+        at = match.end()
     return bytes(out)
 
 
@@ -165,13 +165,13 @@ def unhex(text: str) -> bytes:
         pass
     at = 0
     while at < len(text):
-        found = _HEX.match(text, at)
-        if found is None:
+        match = _HEX.match(text, at)
+        if match is None:
             digit = text[at] if text[at] not in "0123456789abcdefABCDEF" else text[at + 1 : at + 2]
             if not digit:
                 raise PgError("22023", "invalid hexadecimal data: odd number of digits")
             raise PgError("22023", f'invalid hexadecimal digit: "{digit}"')
-        at = found.end()
+        at = match.end()
     raise AssertionError("bytes.fromhex takes what is right")
 
 
@@ -217,10 +217,10 @@ _UUID = re.compile(r"(\{)?([0-9a-fA-F]{4}(?:-?[0-9a-fA-F]{4}){7})(?(1)\})\Z")
 
 def uuid_digits(text: str) -> str:
     """The 32 digits of a uuid: hyphens may stand behind any group of four, braces around."""
-    found = _UUID.match(text)
-    if found is None:
+    match = _UUID.match(text)
+    if match is None:
         raise invalid_text("uuid", text)
-    return found[2].replace("-", "")
+    return match[2].replace("-", "")
 
 
 # --- xml text ---------------------------------------------------------------------------------------------------------
@@ -286,8 +286,8 @@ _TID = re.compile(r"[^(,)]*\(\s*([0-9]*),\s*([0-9]*)\)", re.ASCII)
 
 def _read_tid(text: str, typmod: int, style: TextStyle) -> tuple[int, int]:
     """A tid as tidin reads it; text behind the parenthesis is ignored."""
-    found = _TID.match(text)
-    block, offset = (int(digits or 0) for digits in found.groups()) if found else (-1, -1)
+    match = _TID.match(text)
+    block, offset = (int(digits or 0) for digits in match.groups()) if match else (-1, -1)
     if not 0 <= block < 2**32 or not 0 <= offset < 2**16:
         raise invalid_text("tid", text)
     return block, offset

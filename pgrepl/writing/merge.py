@@ -107,10 +107,10 @@ class _Merge:
         for action in self.actions:
             if action.match is not match:
                 continue
-            found = self._queries[id(action)]()
-            if not found:
+            assigned_row = self._queries[id(action)]()
+            if not assigned_row:
                 continue
-            return (action, self._change(row, action, found[0])) if action.command is not None else None
+            return (action, self._change(row, action, assigned_row[0])) if action.command is not None else None
         return None
 
     def _show(self, row: _Joined) -> None:
@@ -145,10 +145,10 @@ class _Merge:
         rows = self._children.get(table.oid)
         if rows is None:
             entry = relation_rte(table, None, inh=False)
-            found = target_rows_query(self.session, Modify(Command.DELETE, table.oid, (entry,), (RangeRef(1),)))
+            target_rows = target_rows_query(self.session, Modify(Command.DELETE, table.oid, (entry,), (RangeRef(1),)))
             nothing: Row = (None,) * len(table.attributes)
-            read = stream(self.session, found.query)
-            rows = {each[0]: with_values(nothing, found.columns, each[2:]) for each in read}
+            read = stream(self.session, target_rows.query)
+            rows = {each[0]: with_values(nothing, target_rows.columns, each[2:]) for each in read}
             self._children[table.oid] = rows
         assert place is not None
         return rows[place]
@@ -158,9 +158,9 @@ class _Merge:
     def _locked(self) -> Iterator[_Decided]:
         """The same with locks on the rows to change. A row that another transaction has changed since is looked at
         again in its newest version: it may match no more, or another WHEN clause applies (ExecMergeMatched)."""
-        found = [(row, decided) for row in self._rows() if (decided := self._decide(row)) is not None]
-        changed = lock_changes(self.session, [change for _, (_, change) in found], "updating")
-        for row, decided in found:
+        joined = [(row, decided) for row in self._rows() if (decided := self._decide(row)) is not None]
+        changed = lock_changes(self.session, [change for _, (_, change) in joined], "updating")
+        for row, decided in joined:
             change = decided[1]
             if change.place is None or (standing := Standing(change.table, change.place)) not in changed:
                 self._show(row)

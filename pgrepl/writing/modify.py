@@ -78,21 +78,21 @@ def check_kind(target: Relation) -> None:
 def changed_tables(session: Session, modify: Modify) -> list[Member]:
     """The tables with rows that an UPDATE, DELETE or MERGE may find. If no table of a tree can have any, the table that
     the statement names."""
-    found = members(session, modify.relid, modify.rtable[0].inh)
+    tables = members(session, modify.relid, modify.rtable[0].inh)
     target = relation(session, modify.relid)
-    if target.kind != "p" and len(found) < 2:
-        return found
+    if target.kind != "p" and len(tables) < 2:
+        return tables
     where = modify.where
     if modify.merge is not None and MergeMatch.NOT_MATCHED_BY_SOURCE not in modify.merge.matches:
         where = modify.merge.joined_where(where)
     context, conditions = Context(session), conjuncts(where)
     what = restrictions_of(Query((), modify.rtable, modify.from_, where), conditions, TARGET, context)
     if contradicts(what) or any(is_never_true(condition, context) for condition in conditions):
-        return [member for member in found if member.relation.oid == target.oid]
+        return [member for member in tables if member.relation.oid == target.oid]
     if target.kind != "p":
-        return found
+        return tables
     kept = {leaf.oid for leaf in leaves(session, target, what)}
-    return [member for member in found if member.relation.oid in kept]
+    return [member for member in tables if member.relation.oid in kept]
 
 
 _LOCKER = 2  # FrozenTransactionId, as in the system columns of rows that are read
@@ -285,10 +285,10 @@ def _on_conflict(session: Session, modify: Modify, conflict: Conflict, arbiters:
         to_named, back = converter(table, target), converter(target, table)
         existing = to_named(old)
         now[:] = [(*existing, *to_named(proposed), table.oid)]
-        found = compiled()
-        if not found:
+        values = compiled()
+        if not values:
             return None
-        return back(with_values(existing, assigned, found[0]))
+        return back(with_values(existing, assigned, values[0]))
 
     return ConflictAction(arbiters, update, frozenset(assigned))
 
@@ -334,10 +334,10 @@ def _found_and_locked(session: Session, modify: Modify, target: Relation) -> Ite
     if not session.transaction.locks_rows:
         yield from found_rows(session, modify, target)
         return
-    found = {Standing(c.table, c.place): (c, rest) for c, rest in found_rows(session, modify, target) if c.place}
+    standing = {Standing(c.table, c.place): (c, rest) for c, rest in found_rows(session, modify, target) if c.place}
     verb = "updating" if modify.command is Command.UPDATE else "deleting"
-    changed = lock_changes(session, [change for change, _ in found.values()], verb)
-    for row, each in found.items():
+    changed = lock_changes(session, [change for change, _ in standing.values()], verb)
+    for row, each in standing.items():
         if row not in changed:
             yield each
             continue
@@ -357,18 +357,20 @@ def found_rows(
     needs. `newer`: the newest version of one row, and its table; only this row is looked at."""
     updates = modify.command is Command.UPDATE
     seen: set[tuple[int, RowPlace]] = set()
-    for found, layout in _queries(session, modify, target):
-        width, count = len(layout.attributes), 2 + len(found.columns)
-        behind = count + len(found.assigned)
-        for row in stream(session, found.query) if newer is None else _pinned(session, found, target, layout, newer):
+    for rows_query, layout in _queries(session, modify, target):
+        width, count = len(layout.attributes), 2 + len(rows_query.columns)
+        behind = count + len(rows_query.assigned)
+        for row in (
+            stream(session, rows_query.query) if newer is None else _pinned(session, rows_query, target, layout, newer)
+        ):
             place, oid = row[0], row[1]
             if len(modify.from_) > 1 and place is not None:
                 # joined to several rows it is changed by the first
                 if (oid, place) in seen:
                     continue
                 seen.add((oid, place))
-            old = with_values((None,) * width, found.columns, row[2:count])
-            new = with_values(old, found.assigned, row[count:behind]) if updates else None
+            old = with_values((None,) * width, rows_query.columns, row[2:count])
+            new = with_values(old, rows_query.assigned, row[count:behind]) if updates else None
             if oid != layout.oid:
                 convert = converter(layout, relation(session, oid))
                 old, new = convert(old), convert(new) if new is not None else None
@@ -376,14 +378,14 @@ def found_rows(
 
 
 def _pinned(
-    session: Session, found: TargetRowsQuery, target: Relation, layout: Relation, newer: tuple[int, Newer]
+    session: Session, rows_query: TargetRowsQuery, target: Relation, layout: Relation, newer: tuple[int, Newer]
 ) -> Iterable[Row]:
     """The query over one row of the target."""
     oid, version = newer
     if layout.oid != oid and target.kind != "p":
         return ()
     row = version.row if layout.oid == oid else converter(relation(session, oid), layout)(version.row)
-    return replayed(session, pinned(found.query, PinnedRow(version.place, oid, row)))()
+    return replayed(session, pinned(rows_query.query, PinnedRow(version.place, oid, row)))()
 
 
 def _queries(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[TargetRowsQuery, Relation]]:

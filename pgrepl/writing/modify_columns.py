@@ -138,17 +138,17 @@ def _through(expr: Expr, below: Sequence[Expr]) -> Expr:
 
 def stage_insert(session: Session, modify: Modify, *, on_spark: bool) -> SparkChanges:
     """Carry out a statement as far as it goes without the write lock; or Declined."""
-    found = rows_from(session, modify)
+    rows = rows_from(session, modify)
     rel = relation(session, modify.relid)
     changes = SparkChanges(session, rel, ModifyKind.INSERT, modify.named, session.transaction.numbering.last_snapshot())
     staged = changes.of(rel)
     infos = unique_indexes(session, rel)
     keys = tuple(whole_keys(infos, staged))
-    made = [
-        (rel, _change_of(session, changes, found, member, keys, with_keys=bool(infos)))
-        for member in _members(session, found.entry)
+    table_changes = [
+        (rel, _change_of(session, changes, rows, member, keys, with_keys=bool(infos)))
+        for member in _members(session, rows.entry)
     ]
-    spans = carry_out(session, changes, made, on_spark=on_spark)
+    spans = carry_out(session, changes, table_changes, on_spark=on_spark)
     if staged.files and any(keys_differ(session, staged, info, spans) is not True for info in infos):
         changes.discard()
         raise Declined("a unique key")
@@ -159,9 +159,9 @@ def _members(session: Session, entry: Rte) -> list[Member | None]:
     """The tables that hold the rows; None stands for a series."""
     if not is_user_table(entry):
         return [None]
-    found = members(session, entry.relid, entry.inh)
-    note_reads(session, found, ())
-    return list(found)
+    tables = members(session, entry.relid, entry.inh)
+    note_reads(session, tables, ())
+    return list(tables)
 
 
 def _change_of(
@@ -261,8 +261,8 @@ def stage_modify(session: Session, modify: Modify, *, on_spark: bool) -> SparkCh
     snapshot = session.transaction.numbering.last_snapshot()
     changes = SparkChanges(session, target, ModifyKind(modify.command.value), modify.named, snapshot)
     members = changed_tables(session, modify)
-    made = [(member.relation, _modified(session, modify, target, member, snapshot)) for member in members]
-    carry_out(session, changes, made, on_spark=on_spark)
+    table_changes = [(member.relation, _modified(session, modify, target, member, snapshot)) for member in members]
+    carry_out(session, changes, table_changes, on_spark=on_spark)
     return changes
 
 
@@ -328,16 +328,16 @@ def check_row_alone(exprs: Iterable[tree.Expr], entry_of: int | None) -> None:
 def computed(session: Session, column: LakeColumn, expr: tree.Expr, rel: Relation) -> KernelColumn:
     """The kernel column that gets the value of an expression over the source."""
     not_null = rel.attributes[column.attnum - 1].notnull
-    found = value_of(expr, Context(session))
-    if found is None:
+    value = value_of(expr, Context(session))
+    if value is None:
         raise Declined(f'the value of column "{column.name}" needs the session')
-    if isinstance(found.expr, tree.Const):
-        return KernelColumn(column.attnum, 0, column.form.to_array([found.expr.value]), not_null)
-    if isinstance(found.expr, tree.Var):
-        return KernelColumn(column.attnum, found.expr.attnum, None, not_null)
-    if is_row_type(found.expr.type):
+    if isinstance(value.expr, tree.Const):
+        return KernelColumn(column.attnum, 0, column.form.to_array([value.expr.value]), not_null)
+    if isinstance(value.expr, tree.Var):
+        return KernelColumn(column.attnum, value.expr.attnum, None, not_null)
+    if is_row_type(value.expr.type):
         raise Declined("rows as values")
-    return KernelColumn(column.attnum, 0, None, not_null, None, found)
+    return KernelColumn(column.attnum, 0, None, not_null, None, value)
 
 
 def check_forms(table: LakeTable, rel: Relation) -> None:
@@ -353,20 +353,20 @@ def most_inlined(session: Session, table: LakeTable) -> int:
 
 
 def carry_out(
-    session: Session, changes: SparkChanges, made: Sequence[tuple[Relation, TableChange]], *, on_spark: bool
+    session: Session, changes: SparkChanges, table_changes: Sequence[tuple[Relation, TableChange]], *, on_spark: bool
 ) -> dict[int, list[KeySpan | None]]:
     """Run the kernels over all parts and stage their results. Returns the spans of each key column, part by part, or
     raises Declined."""
     changes.engine = Engine.SPARK if on_spark else Engine.COLUMNS
-    if not made:
+    if not table_changes:
         return {}
-    tables = [each for _, each in made]
+    tables = [each for _, each in table_changes]
 
     def judge(number: int, part: ChangedPart) -> None:
         if part.error is not None:
             raise part.error
         if part.failing is not None:
-            checks = TableChecks(session, made[number][0], changes.relation, changes.modified)
+            checks = TableChecks(session, table_changes[number][0], changes.relation, changes.modified)
             checks.constraints(part.failing)
             checks.bound(part.failing)
             raise Declined("a rule of the table")
@@ -380,19 +380,19 @@ def carry_out(
             raise Declined(problem.message) from problem
         raise
     spans: dict[int, list[KeySpan | None]] = {}
-    for (rel, each), found in zip(made, done, strict=True):
-        _take(changes, rel, each, found)
+    for (rel, each), changed in zip(table_changes, done, strict=True):
+        _take(changes, rel, each, changed)
         for number, key in enumerate(each.keys):
-            spans.setdefault(key, []).extend(part.spans[number] for part in found.parts if part.spans)
+            spans.setdefault(key, []).extend(part.spans[number] for part in changed.parts if part.spans)
     return spans
 
 
-def _take(changes: SparkChanges, rel: Relation, made: TableChange, done: ChangedTable) -> None:
+def _take(changes: SparkChanges, rel: Relation, planned: TableChange, done: ChangedTable) -> None:
     staged = changes.of(rel)
     changes.count += sum(part.count for part in done.parts)
     rows = [each for part in done.parts for each in part.few]
-    if done.files or len(rows) > made.few:
-        staged.take(done, versions=made.leaves)
+    if done.files or len(rows) > planned.few:
+        staged.take(done, versions=planned.leaves)
         return
     if not rows:  # a DELETE, or nothing has changed: an UPDATE deletes the rows of which it has new versions by itself
         staged.delete(together(done.parts))

@@ -98,9 +98,9 @@ def insert_or_update(session: Session, modify: Modify, key: ArbiterKey, changes:
             if conflict.assigned is not None or not rows.keys_are_plain():
                 raise Declined("ON CONFLICT of rows with the same key")
             rows.keep_first()
-        new, found = rows.new(), rows.found() if conflict.assigned is not None else None
-        if found is not None:
-            changes.update(target, found)
+        new, taken = rows.new(), rows.found() if conflict.assigned is not None else None
+        if taken is not None:
+            changes.update(target, taken)
         changes.insert(new)
 
 
@@ -152,11 +152,11 @@ class _Parted:
             has_aggregates=True,
         )
         try:
-            found = frame_of(self.session, query)
+            frame = frame_of(self.session, query)
         except Declined:
             return True  # unknown
         with spark.pg_errors():
-            return bool(found.take(1))
+            return bool(frame.take(1))
 
     def keys_are_plain(self) -> bool:
         return all(self.target.attributes[n - 1].type in _PLAIN for n in self.key.columns)
@@ -275,7 +275,7 @@ def insert_rows_of(session: Session, queries: Sequence[Query], changes: SparkCha
     """Insert the rows of all queries, one after the other. All must have sequence numbers in the same columns."""
     plain, numbers = zip(*[without_numbers(query) for query in queries], strict=True)
     frames = [query_frame(session, query) for query in plain]
-    if any(found != numbers[0] for found in numbers):
+    if any(of_query != numbers[0] for of_query in numbers):
         raise Declined("numbers of sequences in other columns of each query")
     frame = reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
     # the query's columns are the table's by number
@@ -314,10 +314,10 @@ def _change(session: Session, modify: Modify, changes: SparkChanges, *, once: bo
     for member in tables:
         table = member.relation
         own = None if len(tables) == 1 and table.oid == target.oid else table
-        found = target_rows_query(session, modify, own, None if updates else frozenset())
-        frame = query_frame(session, found.query)
+        rows_query = target_rows_query(session, modify, own, None if updates else frozenset())
+        frame = query_frame(session, rows_query.query)
         if updates:
-            rows = new_rows(table, found, frame)
+            rows = new_rows(table, rows_query, frame)
             changes.update(table, rows.dropDuplicates(["place"]) if once else rows)
         else:
             changes.delete(table, frame.withColumnRenamed("c1", "place").select("place"))
@@ -368,20 +368,20 @@ def _carry_out(
     session: Session, modify: Modify, joined: Joined, action: MergeAction, rows: DataFrame, changes: SparkChanges
 ) -> None:
     target = relation(session, modify.relid)
-    found = staged_query(session, modify, joined, action, FrameRows(rows))
+    rows_query = staged_query(session, modify, joined, action, FrameRows(rows))
     if action.command is Command.INSERT:
-        if without_numbers(found.query)[1]:
+        if without_numbers(rows_query.query)[1]:
             raise Declined("numbers of sequences in MERGE")
-        changes.insert(query_frame(session, found.query))
+        changes.insert(query_frame(session, rows_query.query))
         return
-    frame = query_frame(session, found.query)
+    frame = query_frame(session, rows_query.query)
     for member in members(session, target.oid, True):
         table = member.relation
         own = frame if target.kind != "p" else frame.filter(f"c2 = {table.oid}")
         if action.command is Command.DELETE:
             changes.delete(table, own.withColumnRenamed("c1", "place").select("place"))
         else:
-            changes.update(table, _in_leaf(new_rows(target, found, own), target, table))
+            changes.update(table, _in_leaf(new_rows(target, rows_query, own), target, table))
 
 
 def _in_leaf(rows: DataFrame, target: Relation, leaf: Relation) -> DataFrame:

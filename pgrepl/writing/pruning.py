@@ -38,29 +38,31 @@ class Restrictions:
 
 def restrictions_of(query: tree.Query, conditions: Sequence[tree.Expr], varno: int, context: Context) -> Restrictions:
     """The requirements of conditions that all hold on one relation."""
-    found = Restrictions()
+    restrictions = Restrictions()
     for condition in conditions:
         if isinstance(condition, tree.BoolExpr) and condition.op is BoolOp.OR:
             parts = tuple(restrictions_of(query, conjuncts(arg), varno, context) for arg in condition.args)
-            found = replace(found, either=(*found.either, parts))
+            restrictions = replace(restrictions, either=(*restrictions.either, parts))
         elif isinstance(condition, tree.NullTest) and not condition.argisrow:
             attnum = _own_column(condition.arg, varno)
             name = "null" if condition.kind is NullTestType.IS_NULL else "not_null"
             if attnum:
-                found = replace(found, **{name: getattr(found, name) | {attnum}})
+                restrictions = replace(restrictions, **{name: getattr(restrictions, name) | {attnum}})
         else:
             bounds = [bound for number, bound in bounds_in(query, condition, context) if number == varno]
             others = [(a, value) for number, a, value in unequal_in(query, condition, context) if number == varno]
-            found = replace(found, bounds=(*found.bounds, *bounds), unequal=(*found.unequal, *others))
-    return found
+            restrictions = replace(
+                restrictions, bounds=(*restrictions.bounds, *bounds), unequal=(*restrictions.unequal, *others)
+            )
+    return restrictions
 
 
 def contradicts(what: Restrictions) -> bool:
     """Whether a column would have to equal two values (generate_base_implied_equalities_const)."""
     equal: dict[int, Any] = {}
     for bound in what.bounds:
-        found = _values(bound.attnum, [bound])
-        if found is not None and len(found) == 1 and equal.setdefault(bound.attnum, found[0]) != found[0]:
+        only = _values(bound.attnum, [bound])
+        if only is not None and len(only) == 1 and equal.setdefault(bound.attnum, only[0]) != only[0]:
             return True
     return False
 

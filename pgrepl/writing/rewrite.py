@@ -53,9 +53,9 @@ def rewrite(session: Session, values: Mapping[int, list[NewColumnValue]]) -> set
     """Rewrite the tables that need it; returns their OIDs."""
     snapshot = session.snapshot() - 1
     tables = [
-        found
+        prepared
         for table, new in values.items()
-        if (found := _prepared(session, relation(session, table), new, snapshot)) is not None
+        if (prepared := _prepared(session, relation(session, table), new, snapshot)) is not None
     ]
     if not tables:
         return set()

@@ -60,11 +60,11 @@ def query_frame(session: Session, query: Query) -> DataFrame:
     return frame_of(session, expand_views(session, query))
 
 
-def new_rows(table: Relation, found: TargetRowsQuery, frame: DataFrame) -> DataFrame:
+def new_rows(table: Relation, rows_query: TargetRowsQuery, frame: DataFrame) -> DataFrame:
     """The new rows: c{attnum} for each column, and `place` of the old row."""
-    sources = {attnum: f"c{3 + n}" for n, attnum in enumerate(found.columns)}
-    first = 3 + len(found.columns)
-    sources |= {attnum: f"c{first + n}" for n, attnum in enumerate(found.assigned)}
+    sources = {attnum: f"c{3 + n}" for n, attnum in enumerate(rows_query.columns)}
+    first = 3 + len(rows_query.columns)
+    sources |= {attnum: f"c{first + n}" for n, attnum in enumerate(rows_query.assigned)}
     columns = [F.col(sources[a.num]).alias(f"c{a.num}") for a in table.kept]
     return frame.select(F.col("c1").alias("place"), *columns)
 
@@ -91,18 +91,18 @@ class Numbered:
 def without_numbers(query: Query) -> tuple[Query, list[Numbered]]:
     """The query with NULL in the columns that are numbers of a sequence, and these columns. If several columns use one
     sequence, the query is returned unchanged."""
-    found: list[Numbered] = []
+    numbered: list[Numbered] = []
     targets: list[Target] = []
     for place, target in enumerate(query.targets, 1):
         sequence = _sequence(target.expr)
         if sequence:
-            found.append(Numbered(place, sequence, target.expr.type, target.expr.typmod))
+            numbered.append(Numbered(place, sequence, target.expr.type, target.expr.typmod))
             targets.append(replace(target, expr=Const(target.expr.type, typmod=target.expr.typmod)))
         else:
             targets.append(target)
-    if len({each.sequence for each in found}) < len(found):
+    if len({each.sequence for each in numbered}) < len(numbered):
         return query, []
-    return replace(query, targets=tuple(targets)), found
+    return replace(query, targets=tuple(targets)), numbered
 
 
 def _sequence(expr: Expr) -> int:
@@ -214,16 +214,16 @@ def rewritten_rows(session: Session, each: Rewrite) -> DataFrame:
 def with_generated(statement: Statement, frame: DataFrame, generated: Mapping[int, str]) -> DataFrame:
     """The rows with generated columns, of each its attnum and Spark's SQL."""
     kept = [name for name in frame.columns if name not in {f"c{attnum}" for attnum in generated}]
-    made = [f"{text} AS c{attnum}" for attnum, text in generated.items()]
-    return statement.run(spark.session(), f"SELECT {', '.join([*kept, *made])} FROM {{f}}", {"f": frame})
+    generated_columns = [f"{text} AS c{attnum}" for attnum, text in generated.items()]
+    return statement.run(spark.session(), f"SELECT {', '.join([*kept, *generated_columns])} FROM {{f}}", {"f": frame})
 
 
 def _without_numbers(each: Rewrite) -> tuple[list[NewColumnValue], list[Numbered]]:
     """The values with NULL in place of numbers of sequences, and the columns of these numbers."""
     query = Query(tuple(Target(v.expr, "", n) for n, v in enumerate(each.values, 1)))
-    query, found = without_numbers(query)
+    query, numbered = without_numbers(query)
     values = [replace(v, expr=t.expr) for v, t in zip(each.values, query.targets, strict=True)]
-    return values, [replace(number, place=each.values[number.place - 1].attnum) for number in found]
+    return values, [replace(number, place=each.values[number.place - 1].attnum) for number in numbered]
 
 
 def write_rows(session: Session, each: Rewrite, frame: DataFrame, write: Write) -> None:

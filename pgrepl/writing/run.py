@@ -62,16 +62,16 @@ def modify_rows(stmt: Statement, session: Session) -> Result:
     if transaction.keeps_pending:
         return _run_under_locks(session, stmt)
     if not transaction.is_writing and not _is_small(stmt, session):
-        found = _at_once(stmt, session)
-        if isinstance(found, Result):
-            return found
+        analysed = _at_once(stmt, session)
+        if isinstance(analysed, Result):
+            return analysed
         for _ in range(_TRIES):
-            done = _without_lock(stmt, session, found)
+            done = _without_lock(stmt, session, analysed)
             if done is not None:
                 return done
             if transaction.is_writing:
                 break
-            found = None
+            analysed = None
     transaction.require_write()
     if others_hold_locks(session):
         return _run_under_locks(session, stmt)

@@ -217,10 +217,12 @@ def set_constraints(stmt: ConstraintsSetStmt, session: Session) -> Result:
     if stmt.constraints is None:
         said = Modes(stmt.deferred, fired=said.fired)
     else:
-        found = [oid for name in stmt.constraints for oid in _named(session, name, stmt.deferred)]
-        for oid in found:  # and those of partitions
-            found += [row.oid for row in store.rows(session, pg_constraint, conparentid=oid) if row.oid not in found]
-        changed = dict(said.single) | dict.fromkeys(found, stmt.deferred)
+        constraints = [oid for name in stmt.constraints for oid in _named(session, name, stmt.deferred)]
+        for oid in constraints:  # and those of partitions
+            constraints += [
+                row.oid for row in store.rows(session, pg_constraint, conparentid=oid) if row.oid not in constraints
+            ]
+        changed = dict(said.single) | dict.fromkeys(constraints, stmt.deferred)
         said = replace(said, single=tuple(changed.items()))
     set_modes(session, said)
     if not stmt.deferred:

@@ -205,12 +205,12 @@ class _Step:
         )
 
     def _assigned(self, assigned: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
-        found = []
+        mapped = []
         for each in assigned:
             column = self.exprs[each.attnum]
             assert isinstance(column, Var)
-            found.append(Assignment(column.attnum, self._mapped(each.expr)))
-        return tuple(found)
+            mapped.append(Assignment(column.attnum, self._mapped(each.expr)))
+        return tuple(mapped)
 
     def _named(self, named: frozenset[int]) -> frozenset[int]:
         return frozenset(e.attnum for n in named if isinstance(e := self.exprs[n], Var))
@@ -270,13 +270,13 @@ class _Step:
             if var.varno not in (TARGET, excluded, *versions) or var.attnum < 0:
                 return None
             if var.attnum > 0:
-                found = self._own(self.exprs[var.attnum], var.varno, depth)
+                own = self._own(self.exprs[var.attnum], var.varno, depth)
             else:
                 args = tuple(self._own(e, var.varno, depth) for e in self.exprs.values())
-                found = RowExpr(lookup.row_type(self.session, self.view.oid), args=args)
-            if var.varno in versions and not (isinstance(found, Var) and found.varno == var.varno):
-                return if_there(found, Var(oids.OID, varno=var.varno, attnum=TABLEOID, levelsup=depth))
-            return found
+                own = RowExpr(lookup.row_type(self.session, self.view.oid), args=args)
+            if var.varno in versions and not (isinstance(own, Var) and own.varno == var.varno):
+                return if_there(own, Var(oids.OID, varno=var.varno, attnum=TABLEOID, levelsup=depth))
+            return own
 
         return map_level(expr, other)
 

@@ -16,8 +16,10 @@ PIPELINES = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
 
 
 @pytest.mark.slow
-def test_a_pipeline_is_fed_by_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 1):
+@pytest.mark.parametrize("words", [["pipelines"], ["pipelines", "auto cdc"]], ids=lambda words: words[-1])
+def test_a_pipeline_is_fed_by_changes(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = tuple(map(int, pyspark.__version__.split(".")[:2]))
+    if release < ((4, 2) if "auto cdc" in words else (4, 1)):
         pytest.skip("this Spark has none")
     folder, programs = tmp_path / "work", put_program(tmp_path)
     folder.mkdir()
@@ -27,5 +29,6 @@ def test_a_pipeline_is_fed_by_changes(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     text = (ROOT / "docs" / "spark.md").read_text("utf-8")
-    for step, printed in play(text, folder, programs, "pipelines"):
-        assert printed == step.printed, f"spark.md:{step.line}: {step.command}"
+    for word in words:
+        for step, printed in play(text, folder, programs, word):
+            assert printed == step.printed, f"spark.md:{step.line}: {step.command}"

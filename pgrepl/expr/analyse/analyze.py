@@ -294,9 +294,9 @@ def _unqualified(scope: Scope, name: str | AStar, location: int) -> tree.Expr:
     var = column_by_name(scope, name, location)
     if var is not None:
         return var
-    found = find_item(scope, None, name, location)
-    if found is not None:
-        return whole_row(scope, *found, location)
+    item = find_item(scope, None, name, location)
+    if item is not None:
+        return whole_row(scope, *item, location)
     raise missing_column(scope, None, name, location)
 
 

@@ -75,11 +75,13 @@ def procs_named(scope: Scope, name: tuple[str, ...]) -> list[Proc]:
         namespace = explicit_schema(scope.session, schema)
         schema = schema_name(scope.session, namespace)
         return [p for p in routines_named(scope.session, bare) if p.schema == schema]
-    found = routines_named(scope.session, bare)
-    if all(p.schema == "pg_catalog" for p in found):
-        return found
+    routines = routines_named(scope.session, bare)
+    if all(p.schema == "pg_catalog" for p in routines):
+        return routines
     place = {listed: number for number, listed in enumerate(lookup.search_schemas(scope.session))}
-    return sorted((p for p in found if p.schema in place and not is_temporary(p.schema)), key=lambda p: place[p.schema])
+    return sorted(
+        (p for p in routines if p.schema in place and not is_temporary(p.schema)), key=lambda p: place[p.schema]
+    )
 
 
 def is_visible(session: Session, proc: Proc) -> bool:

@@ -205,9 +205,9 @@ def _column_type(session: Session, name: TypeName) -> int:
     *qualifiers, table, column = parts
     schema = qualifiers[-1] if qualifiers else None
     catalog = qualifiers[0] if len(qualifiers) == 2 else None
-    found = find_relation(session, nodes.RangeVar(table, schema, catalog, location=name.location))
-    assert found is not None
-    attribute = next((a for a in found.attributes if a.name == column and not a.dropped), None)
+    relation = find_relation(session, nodes.RangeVar(table, schema, catalog, location=name.location))
+    assert relation is not None
+    attribute = next((a for a in relation.attributes if a.name == column and not a.dropped), None)
     if attribute is None:
         message = f'column "{column}" of relation "{table}" does not exist'
         raise PgError("42703", message, location=name.location)
@@ -291,5 +291,5 @@ def column_collation(session: Session, names: tuple[str, ...], location: int, ty
 
 def collation_name(oid: int) -> str:
     """The name without its schema, as messages have it."""
-    found = builtin.collation_by_oid(oid)
-    return found.name if found is not None else getattr(oid, "name", "???")
+    collation = builtin.collation_by_oid(oid)
+    return collation.name if collation is not None else getattr(oid, "name", "???")

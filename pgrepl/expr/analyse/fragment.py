@@ -151,8 +151,8 @@ def _named(session: Session, objects: Iterable[ObjectAddress]) -> dict[ObjectAdd
 
 def _state(session: Session, address: ObjectAddress) -> str:
     if address.classid == PG_CLASS:
-        found = relation_or_none(session, address.objid)
-        return "" if found is None else found.kind if found.kind == "c" else repr(found)
+        rel = relation_or_none(session, address.objid)
+        return "" if rel is None else rel.kind if rel.kind == "c" else repr(rel)
     if address.classid == PG_PROC:
         return repr(routine_row(session, address.objid))
     if address.classid == PG_OPERATOR:

@@ -33,9 +33,9 @@ _CONVERT_TO = 1717
 
 def _constructed(scope: Scope, output: nodes.JsonOutput | None, args: Sequence[tree.Expr]) -> Returning:
     """The type that a constructor returns; without RETURNING jsonb if an argument is jsonb, else json."""
-    found = returning_of(scope, output, any_type=True)
-    if found.type:
-        return found
+    returning = returning_of(scope, output, any_type=True)
+    if returning.type:
+        return returning
     if any(arg.type == oids.JSONB for arg in args):
         return Returning(oids.JSONB, format="jsonb")
     return Returning(oids.JSON, format="json")

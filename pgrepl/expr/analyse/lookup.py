@@ -32,10 +32,10 @@ def relid_in_schema(session: Session, schema: str, name: str) -> int:
 
 
 def row_type(session: Session, oid: int) -> int:
-    found = relation(session, oid)
-    if found.type:
-        return session.type_of(found.type)
-    known = builtin.type_by_name(found.name, found.schema)
+    rel = relation(session, oid)
+    if rel.type:
+        return session.type_of(rel.type)
+    known = builtin.type_by_name(rel.name, rel.schema)
     return known.oid if known is not None and known.relid else oids.RECORD
 
 

@@ -149,10 +149,10 @@ def named_item(scope: Scope, names: Sequence[str], dotted: str, location: int) -
     if len(names) == 3 and names[0] != scope.session.database.name:
         raise PgError("0A000", f"cross-database references are not implemented: {dotted}", location=location)
     schema = names[-2] if len(names) > 1 else None
-    found = find_item(scope, schema, names[-1], location)
-    if found is None:
+    item = find_item(scope, schema, names[-1], location)
+    if item is None:
         raise missing_relation(scope, schema, names[-1], location)
-    return found
+    return item
 
 
 def missing_relation(scope: Scope, schema: str | None, name: str, location: int) -> PgError:
@@ -162,8 +162,8 @@ def missing_relation(scope: Scope, schema: str | None, name: str, location: int)
         return PgError("42P01", f'missing FROM-clause entry for table "{name}"', location=location)
     message = f'invalid reference to FROM-clause entry for table "{name}"'
     if rte.alias is not None and rte.name != name:
-        found = find_item(scope, None, rte.name, location)
-        if found is not None and found[0].rte is rte:
+        item = find_item(scope, None, rte.name, location)
+        if item is not None and item[0].rte is rte:
             hint = f'Perhaps you meant to reference the table alias "{rte.name}".'
             return PgError("42P01", message, hint=hint, location=location)
     detail = f'There is an entry for table "{rte.name}", but it cannot be referenced from this part of the query.'

@@ -49,9 +49,9 @@ class Layout:
         value -= _ZERO * int("1" * (stop - start))
         return value.astype(np.int64, copy=False)
 
-    def fraction(self, found: re.Match[str], group: str, *, zeros: bool = False) -> Any:
+    def fraction(self, match: re.Match[str], group: str, *, zeros: bool = False) -> Any:
         """Up to six digits behind a point, as millionths. `zeros`: the last one may be 0."""
-        start, stop = found.span(group)
+        start, stop = match.span(group)
         if start < 0:
             return 0
         value = self.number(start, stop)
@@ -59,9 +59,9 @@ class Layout:
             require(value % 10 != 0)
         return value * 10 ** (6 - stop + start)
 
-    def counted(self, found: re.Match[str], group: str) -> Any:
+    def counted(self, match: re.Match[str], group: str) -> Any:
         """A number without zeros before it; 0 where the group is not there."""
-        start, stop = found.span(group)
+        start, stop = match.span(group)
         if start < 0:
             return 0
         value = self.number(start, stop)
@@ -173,11 +173,11 @@ _SPAN = re.compile(
 _MOMENT = re.compile(_CLOCK.format("") + "(?P<sign>[+-])(?P<zone>00)(?::(?P<minutes>00))?")
 
 
-def _clock(layout: Layout, found: re.Match[str], prefix: str = "") -> Numbers:
+def _clock(layout: Layout, match: re.Match[str], prefix: str = "") -> Numbers:
     """Microseconds of hours, minutes and seconds."""
-    hour, minute, second = [layout.number(*found.span(prefix + part)) for part in ("hour", "minute", "second")]
+    hour, minute, second = [layout.number(*match.span(prefix + part)) for part in ("hour", "minute", "second")]
     require((minute < 60) & (second < 60))
-    usecs: Numbers = ((hour * 60 + minute) * 60 + second) * _SECOND + layout.fraction(found, prefix + "fraction")
+    usecs: Numbers = ((hour * 60 + minute) * 60 + second) * _SECOND + layout.fraction(match, prefix + "fraction")
     return usecs
 
 
@@ -186,20 +186,20 @@ def _spans(array: pa.Array) -> pa.Array:
     return _numbers(array, _SPAN, _span)
 
 
-def _span(layout: Layout, found: re.Match[str]) -> Numbers:
+def _span(layout: Layout, match: re.Match[str]) -> Numbers:
     words: dict[str, Any] = {}
     for unit in ("year", "mon", "day"):
-        words[unit] = value = layout.counted(found, unit)
-        if found[unit] is not None:
-            require(value == 1 if found[unit + "s"] == unit else value > 1)
+        words[unit] = value = layout.counted(match, unit)
+        if match[unit] is not None:
+            require(value == 1 if match[unit + "s"] == unit else value > 1)
     require((words["year"] <= _MOST_YEARS) & (words["mon"] < 12))
     days: Numbers = ((words["year"] * 12 + words["mon"]) * 30 + words["day"]) * _DAY
-    if found["clock"] is None:
+    if match["clock"] is None:
         return days
-    clock = _clock(layout, found)
-    if len(found["hour"]) > 2:
-        layout.counted(found, "hour")
-    if found["clock"] != layout.text:
+    clock = _clock(layout, match)
+    if len(match["hour"]) > 2:
+        layout.counted(match, "hour")
+    if match["clock"] != layout.text:
         require(clock > 0)
     return days + clock
 
@@ -209,15 +209,15 @@ def _moments(array: pa.Array) -> pa.Array:
     return _numbers(array, _MOMENT, _moment)
 
 
-def _moment(layout: Layout, found: re.Match[str]) -> Numbers:
-    clock, hours = _clock(layout, found), layout.number(*found.span("zone"))
+def _moment(layout: Layout, match: re.Match[str]) -> Numbers:
+    clock, hours = _clock(layout, match), layout.number(*match.span("zone"))
     require((clock < _DAY) & (hours <= 14))
-    minutes: Any = 0 if found["minutes"] is None else layout.number(*found.span("minutes"))
-    if found["minutes"] is not None:
+    minutes: Any = 0 if match["minutes"] is None else layout.number(*match.span("minutes"))
+    if match["minutes"] is not None:
         require((minutes > 0) & (minutes < 60))
-    elif found["sign"] == "-":
+    elif match["sign"] == "-":
         require(hours > 0)
-    west = (hours * 60 + minutes) * (60 if found["sign"] == "-" else -60)
+    west = (hours * 60 + minutes) * (60 if match["sign"] == "-" else -60)
     key: Numbers = ((clock + west * _SECOND) << 18) + west + (1 << 17)
     return key
 
@@ -232,10 +232,10 @@ def _numbers(array: pa.Array, pattern: re.Pattern[str], read: Callable[[Layout, 
 
 
 def _matched(pattern: re.Pattern[str], layout: Layout) -> re.Match[str]:
-    found = pattern.fullmatch(layout.text)
-    require(found is not None)
-    assert found is not None
-    return found
+    match = pattern.fullmatch(layout.text)
+    require(match is not None)
+    assert match is not None
+    return match
 
 
 # --- ranges -----------------------------------------------------------------------------------------------------------
@@ -286,9 +286,9 @@ def _parts(subtype: int, array: pa.Array) -> Iterator[tuple[Layout, dict[str, An
             yield layout, _of_bounds(subtype, layout, _matched(_range_pattern(subtype), layout))
 
 
-def _of_bounds(subtype: int, layout: Layout, found: re.Match[str]) -> dict[str, Any]:
-    lowest, highest = found["lower"] is None, found["upper"] is None
-    begins, ends = found["opening"] == "[", found["closing"] == "]"
+def _of_bounds(subtype: int, layout: Layout, match: re.Match[str]) -> dict[str, Any]:
+    lowest, highest = match["lower"] is None, match["upper"] is None
+    begins, ends = match["opening"] == "[", match["closing"] == "]"
     if subtype in _DISCRETE:
         require(begins is not lowest and not ends)
     require(not (lowest and begins) and not (highest and ends))
@@ -296,7 +296,7 @@ def _of_bounds(subtype: int, layout: Layout, found: re.Match[str]) -> dict[str, 
     bounds = {}
     for name, is_endless in (("lower", lowest), ("upper", highest)):
         if not is_endless:
-            bounds[name] = _bound(subtype, layout, found, name[0] + "_")
+            bounds[name] = _bound(subtype, layout, match, name[0] + "_")
             values[name] = bounds[name].view(np.uint64) ^ np.uint64(1 << 63)
     if len(bounds) == 2:
         apart = bounds["lower"] < bounds["upper"]
@@ -304,24 +304,24 @@ def _of_bounds(subtype: int, layout: Layout, found: re.Match[str]) -> dict[str, 
     return values
 
 
-def _bound(subtype: int, layout: Layout, found: re.Match[str], prefix: str) -> Numbers:
+def _bound(subtype: int, layout: Layout, match: re.Match[str], prefix: str) -> Numbers:
     """Bounds as numbers in their order."""
     value: Numbers
     if subtype in (oids.INT4, oids.INT8, oids.NUMERIC):
-        value = layout.counted(found, prefix + "whole")
+        value = layout.counted(match, prefix + "whole")
         if subtype == oids.NUMERIC:
-            value = value * _SECOND + layout.fraction(found, prefix + "fraction", zeros=True)
-        if found[prefix + "sign"]:
+            value = value * _SECOND + layout.fraction(match, prefix + "fraction", zeros=True)
+        if match[prefix + "sign"]:
             require(value > 0)
             return -value
         return value
-    value = _days(*[layout.number(*found.span(prefix + part)) for part in ("year", "month", "day")])
+    value = _days(*[layout.number(*match.span(prefix + part)) for part in ("year", "month", "day")])
     if subtype == oids.DATE:
         return value
-    clock = _clock(layout, found, prefix)
+    clock = _clock(layout, match, prefix)
     require(clock < _DAY)
     if subtype == oids.TIMESTAMPTZ:
-        require(layout.number(*found.span(prefix + "zone")) == 0)
+        require(layout.number(*match.span(prefix + "zone")) == 0)
     return value * _DAY + clock
 
 

@@ -74,8 +74,8 @@ def decimal_type(precision: int, scale: int) -> str:
 
 def decimal_size(spark_type: str) -> tuple[int, int] | None:
     """Precision and scale of a decimal type; None for any other type."""
-    found = _DECIMAL.fullmatch(spark_type)
-    return (int(found[1]), int(found[2])) if found is not None else None
+    match = _DECIMAL.fullmatch(spark_type)
+    return (int(match[1]), int(match[2])) if match is not None else None
 
 
 def decimal_typmod(precision: int, scale: int) -> int:

@@ -224,5 +224,5 @@ implements("xid8toxid")(lambda value: value & 0xFFFFFFFF)
 
 @implements("text_regclass", context=True)
 def text_regclass(call: Call, value: str) -> int:
-    found: int = read_text(value, oids.REGCLASS, -1, call.style)
-    return found
+    text: int = read_text(value, oids.REGCLASS, -1, call.style)
+    return text

@@ -259,8 +259,8 @@ def _end(call: Call, place: int) -> str:
     enum, labels = _labels(call)
     if not labels:
         raise PgError("55000", f"enum {format_type(enum)} contains no values")
-    found: str = read_text(labels[place], enum)  # refuses a new label that is not committed
-    return found
+    text: str = read_text(labels[place], enum)  # refuses a new label that is not committed
+    return text
 
 
 implements("enum_first", context=True)(lambda call, value: _end(call, 0))

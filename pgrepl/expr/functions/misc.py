@@ -282,10 +282,10 @@ _UNITS = {"": 0, "bytes": 0, "b": 0, "kb": 10, "mb": 20, "gb": 30, "tb": 40, "pb
 @implements("pg_size_bytes")
 def pg_size_bytes(text: str) -> int:
     """The number of bytes that a size with a unit has."""
-    found = _SIZE.fullmatch(text.lstrip())
-    if found is None:
+    match = _SIZE.fullmatch(text.lstrip())
+    if match is None:
         raise PgError("22023", f'invalid size: "{text}"')
-    number, unit = found.groups()
+    number, unit = match.groups()
     if unit.lower() not in _UNITS:
         raise PgError(
             "22023",

@@ -108,10 +108,10 @@ def _options(flags: str, function: str | None = None) -> tuple[str, bool]:
 def textregexsubstr(text: str, pattern: str) -> str | None:
     """substring(text from pattern): the first group where there is one."""
     regex = compile_regex(pattern, "")
-    found = regex.search(text)
-    if found is None:
+    match = regex.search(text)
+    if match is None:
         return None
-    return found.group(1 if regex.groups else 0)
+    return match.group(1 if regex.groups else 0)
 
 
 @implements("substring(text,text,text)")
@@ -124,8 +124,8 @@ def substring_similar(text: str, pattern: str, escape: str) -> str | None:
 def regexp_match(text: str, pattern: str, flags: str = "") -> PgArray | None:
     options, _ = _options(flags, "regexp_match")
     regex = compile_regex(pattern, options)
-    found = regex.search(text)
-    return None if found is None else _groups(found)
+    match = regex.search(text)
+    return None if match is None else _groups(match)
 
 
 def _groups(found: Found) -> PgArray:
@@ -334,8 +334,8 @@ class _Piece:
         if self.text is not None:
             return text.find(self.text, start, stop)
         assert self.regex is not None
-        found = self.regex.search(text, start, stop)
-        return -1 if found is None else found.start()
+        match = self.regex.search(text, start, stop)
+        return -1 if match is None else match.start()
 
 
 class _Pattern:

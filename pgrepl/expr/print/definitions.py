@@ -35,10 +35,10 @@ _PRINTED_AS_CALLS = (
 )  # fmt: skip
 
 
-def _qualified(session: Session, found: Relation, pretty: bool) -> str:
+def _qualified(session: Session, rel: Relation, pretty: bool) -> str:
     if pretty:
-        return display_name(session, found)
-    return quote_qualified(found.schema, found.name)
+        return display_name(session, rel)
+    return quote_qualified(rel.schema, rel.name)
 
 
 def looks_like_function(expr: tree.Expr) -> bool:
@@ -64,11 +64,11 @@ def _collation(session: Session, collation: int, own: int) -> str:
 
 def _opclass(oid: int, typid: int, options: list[str] | None = None) -> str:
     """` text_pattern_ops`, where it is not the type's default; its options are always printed."""
-    found = opclass_by_oid(oid)
-    usual = default_opclass(typid, found.method) if found is not None else None
-    if found is None or (usual is not None and usual.oid == oid and not options):
+    opclass = opclass_by_oid(oid)
+    usual = default_opclass(typid, opclass.method) if opclass is not None else None
+    if opclass is None or (usual is not None and usual.oid == oid and not options):
         return ""
-    return f" {quote_identifier(found.name)}" + (f" ({options_text(options)})" if options else "")
+    return f" {quote_identifier(opclass.name)}" + (f" ({options_text(options)})" if options else "")
 
 
 # --- indexes --------------------------------------------------------------------------------------------------------

@@ -135,8 +135,8 @@ class _Chooser:
     def real_names(self, rte: tree.Rte) -> list[str | None]:
         """The present column names; a table's columns may have been renamed since the query was stored."""
         if rte.kind is tree.RteKind.RELATION:
-            found = relation(self.session, rte.relid, rte.release)
-            return [None if a.dropped else a.name for a in found.attributes]
+            rel = relation(self.session, rte.relid, rte.release)
+            return [None if a.dropped else a.name for a in rel.attributes]
         return [c.name or None for c in rte.columns]
 
     def set_join_names(self, rte: tree.Rte, columns: _Columns) -> None:
@@ -250,11 +250,11 @@ def _own_name(session: Session, rte: tree.Rte) -> str | None:
 def relation_text(session: Session, relid: int, levels: Sequence[Names]) -> str:
     """A relation's name in FROM, schema-qualified where a WITH query or the search_path hides it
     (generate_relation_name)."""
-    found = relation(session, relid)
-    hidden = any(cte.name == found.name for level in levels for cte in level.ctes)
-    if hidden or lookup.relid(session, RangeVar(found.name)) != relid:
-        return quote_qualified(found.schema, found.name)
-    return quote_qualified(None, found.name)
+    rel = relation(session, relid)
+    hidden = any(cte.name == rel.name for level in levels for cte in level.ctes)
+    if hidden or lookup.relid(session, RangeVar(rel.name)) != relid:
+        return quote_qualified(rel.schema, rel.name)
+    return quote_qualified(None, rel.name)
 
 
 _UNNEST = 2331  # unnest(anyarray)

@@ -129,10 +129,10 @@ def _may_read(session: Session, query: Query) -> bool:
         if entry.subquery is not None and not _may_read(session, entry.subquery):
             return False
         if entry.kind is RteKind.RELATION:
-            found = relation(session, entry.relid)
-            if not has_table_privilege(session, found, "SELECT"):
-                if not any(has_column_privilege(session, found, a.num, "SELECT") for a in found.columns):
-                    raise permission_denied(found)
+            rel = relation(session, entry.relid)
+            if not has_table_privilege(session, rel, "SELECT"):
+                if not any(has_column_privilege(session, rel, a.num, "SELECT") for a in rel.columns):
+                    raise permission_denied(rel)
                 return False
     return all(_may_read(session, cte.query) for cte in query.ctes)
 

@@ -82,12 +82,12 @@ def expand_views(session: Session, query: tree.Query, role: int | None = None) -
 
     def entry(rte: tree.Rte) -> tree.Rte:
         if rte.kind is tree.RteKind.RELATION and rte.relid >= oids.FIRST_USER_OID:
-            found = relation(session, rte.relid)
-            rte = replace(rte, columns=relation_rte(found).columns)
+            rel = relation(session, rte.relid)
+            rte = replace(rte, columns=relation_rte(rel).columns)
             if rte.relkind == "v":
-                inner = expand_views(session, view_query(session, rte.relid), view_role(session, found))
+                inner = expand_views(session, view_query(session, rte.relid), view_role(session, rel))
                 return replace(rte, kind=tree.RteKind.SUBQUERY, subquery=inner)
-            if found.row_security and hides_rows(session, found, who):
+            if rel.row_security and hides_rows(session, rel, who):
                 return replace(rte, kind=tree.RteKind.VALUES, values=())
         elif rte.kind is tree.RteKind.FUNCTION and rte.functions:
             inner_query = _inlined_set(session, rte)

@@ -46,9 +46,9 @@ class _Columns:
         if column.generated != "v":
             return self._var(column.type, column.typmod, column.collation, attnum, depth)
         if attnum not in self._known:
-            found = default_of(self._session, self._table.oid, attnum)
-            assert found is not None
-            self._known[attnum] = found
+            default = default_of(self._session, self._table.oid, attnum)
+            assert default is not None
+            self._known[attnum] = default
 
         def placed(node: Expr) -> Expr | None:
             return replace(node, varno=self._varno, levelsup=depth) if isinstance(node, Var) else None
@@ -102,8 +102,8 @@ def _table(session: Session, rte: Rte) -> Relation | None:
     """The table of an entry, if it has virtual columns."""
     if rte.kind is not RteKind.RELATION or rte.relid < oids.FIRST_USER_OID:
         return None
-    found = relation(session, rte.relid)
-    return found if found.virtual else None
+    rel = relation(session, rte.relid)
+    return rel if rel.virtual else None
 
 
 def _nullable(item: RangeRef | Join) -> Iterator[int]:

@@ -164,10 +164,10 @@ def kept(run: Run, level: int | None) -> Run:
 
     def rows(env: Env) -> Iterable[Row]:
         memory = env.memory(level)
-        found: LazyRows[Any] | None = memory.get(place)
-        if found is None:
-            found = memory[place] = LazyRows(run(env))
-        return found
+        rows_once: LazyRows[Any] | None = memory.get(place)
+        if rows_once is None:
+            rows_once = memory[place] = LazyRows(run(env))
+        return rows_once
 
     return rows
 
@@ -193,23 +193,23 @@ class SortKey:
 
     @property
     def downwards(self) -> bool:
-        found = ordering_operator(self.sortop)
-        return found is not None and found.descending
+        operator = ordering_operator(self.sortop)
+        return operator is not None and operator.descending
 
 
 def sort(items: Iterable[Item], keys: Sequence[SortKey]) -> list[Item]:
     """A stable sort, the last key first."""
-    found = list(items)
+    ordered = list(items)
     for key in reversed(keys):
         value, order = key.value, order_key(key.type)
-        nulls = [item for item in found if value(item) is None]
-        others = [item for item in found if value(item) is not None]
+        nulls = [item for item in ordered if value(item) is None]
+        others = [item for item in ordered if value(item) is not None]
         if order is None:
             others.sort(key=value, reverse=key.downwards)
         else:
             others.sort(key=lambda item, value=value, order=order: order(value(item)), reverse=key.downwards)  # type: ignore[misc]
-        found = nulls + others if key.nulls_first else others + nulls
-    return found
+        ordered = nulls + others if key.nulls_first else others + nulls
+    return ordered
 
 
 def same_keys(keys: Sequence[SortKey], one: Any, two: Any) -> bool:

@@ -306,8 +306,8 @@ class Finish:
     def ordered(self, rows: Iterable[Row]) -> Iterable[Row]:
         """DISTINCT and ORDER BY."""
         if self._distinct is not None:
-            keys, found = self._distinct, rows
-            rows = counted(self._nodes["unique"], lambda: _unique(sort(found, self._distinct_order or ()), keys))
+            keys, every = self._distinct, rows
+            rows = counted(self._nodes["unique"], lambda: _unique(sort(every, self._distinct_order or ()), keys))
         return counted(self._nodes["sort"], lambda: sort(rows, self._order)) if self._order else rows
 
     def wanted(self, env: Env) -> int | None:
@@ -319,8 +319,8 @@ class Finish:
         """Apply LIMIT and OFFSET, and drop junk columns."""
         offset, limit = self._offset(env), self._limit(env)
         if offset is not None or limit is not None:
-            found = rows
-            rows = counted(self._nodes["limit"], lambda: _limited(found, offset, limit, self._ties))
+            every = rows
+            rows = counted(self._nodes["limit"], lambda: _limited(every, offset, limit, self._ties))
         return rows if self._everything else (tuple([row[i] for i in self._keep]) for row in rows)
 
 
@@ -336,27 +336,27 @@ def _unique(rows: Iterable[Row], keys: list[SortKey]) -> list[Row]:
     return first_of_each(rows, lambda row: form([key.value(row) for key in keys]))
 
 
-def _limited(found: Iterable[Row], offset: Any, limit: Any, ties: list[SortKey] | None) -> Iterable[Row]:
+def _limited(rows: Iterable[Row], offset: Any, limit: Any, ties: list[SortKey] | None) -> Iterable[Row]:
     """The rows within LIMIT and OFFSET. Rows behind the limit are not computed, except the first that is no tie."""
     if offset is not None and offset < 0:
         raise PgError("2201X", "OFFSET must not be negative")
     if limit is not None and limit < 0:
         raise PgError("2201W", "LIMIT must not be negative")
     if limit is None and not offset:
-        return found
+        return rows
     first = offset or 0
     if limit is None:
-        return _after(found, first)
+        return _after(rows, first)
     if not ties or not limit:
-        return islice(found, min(first, MOST), min(first + limit, MOST))
-    return _with_ties(_after(found, first), limit, ties)
+        return islice(rows, min(first, MOST), min(first + limit, MOST))
+    return _with_ties(_after(rows, first), limit, ties)
 
 
 MOST = 2**63 - 1  # rows that islice can count
 
 
-def _after(found: Iterable[Row], first: int) -> Iterator[Row]:
-    return islice(found, first, None)
+def _after(rows: Iterable[Row], first: int) -> Iterator[Row]:
+    return islice(rows, first, None)
 
 
 def _with_ties(rows: Iterable[Row], limit: int, ties: list[SortKey]) -> Iterator[Row]:

@@ -116,15 +116,15 @@ class Grouping:
         if not groups and not any(used) and not (self.plain and self.keys):
             nothing = Env([None] * (len(self.query.rtable) + 1), outer.outer)
             groups[()] = (nothing, [None] * len(self.keys), [a.start() for a in self._accumulators])
-        made = []
+        group_envs = []
         bits = [_grouping_bits(refs, members) for refs in self._refs]
         for env, values, states in groups.values():
             computed: list[Any] = [None] * len(states) + values + bits
             group = Env(env.rows if self.plain else self._without(env.rows, used), env.outer, computed)
             for number, (aggregate, state) in enumerate(zip(self._accumulators, states, strict=True)):
                 computed[number] = aggregate.finish(state, group)
-            made.append(group)
-        return made
+            group_envs.append(group)
+        return group_envs
 
     def _without(self, rows: list[Any], used: list[bool]) -> list[Any]:
         """Columns that this grouping set does not group by are NULL, for subqueries too."""

@@ -264,14 +264,14 @@ def outer_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Ev
         matched: set[int] = set()
         find, merge, passes, outer = matcher.finder(loaded, env), matcher.merge, matcher.passes, env.outer
         for combination in combinations():
-            found = False
+            has_match = False
             for candidate in find(combination):
                 both = merge(combination, candidate)
                 if passes is None or passes(Env(both, outer)):
-                    found = True
+                    has_match = True
                     matched.add(id(candidate))
                     yield both
-            if not found:
+            if not has_match:
                 yield combination
         if full:
             yield from (c for c in loaded.rows if id(c) not in matched)

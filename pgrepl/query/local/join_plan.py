@@ -96,8 +96,8 @@ class Condition:
     def __init__(self, expr: Expr) -> None:
         self.expr = expr
         self.relations = relations_of(expr)
-        found = equality_of(expr)
-        self.sides = None if found is None else (relations_of(found.one), relations_of(found.two))
+        both = equality_of(expr)
+        self.sides = None if both is None else (relations_of(both.one), relations_of(both.two))
 
     def joins(self, left: frozenset[int], right: frozenset[int]) -> bool:
         if self.sides is None or not all(self.sides):
@@ -108,16 +108,16 @@ class Condition:
 
 def equality(condition: Expr, left: frozenset[int], right: frozenset[int]) -> Equality | None:
     """The equality of an expression of the left and one of the right, if the condition is one."""
-    found = equality_of(condition)
-    if found is None:
+    both = equality_of(condition)
+    if both is None:
         return None
-    first, second = relations_of(found.one), relations_of(found.two)
+    first, second = relations_of(both.one), relations_of(both.two)
     if not first or not second:
         return None
     if first <= left and second <= right:
-        return found
+        return both
     if first <= right and second <= left:
-        return Equality(found.two, found.one, found.nulls)
+        return Equality(both.two, both.one, both.nulls)
     return None
 
 
@@ -177,8 +177,8 @@ def share(condition: Expr, rtable: Sequence[Rte]) -> float:
     if isinstance(condition, (tree.OpExpr, tree.ScalarArrayOpExpr)) and len(condition.args) == 2:
         operator = operator_by_oid(condition.op)
         if operator is not None and operator.name == "=":
-            found = 1 / max([_different(arg, rtable) for arg in condition.args if has_vars(arg)], default=1)
-            return min(1, found * 4) if isinstance(condition, tree.ScalarArrayOpExpr) else found
+            portion = 1 / max([_different(arg, rtable) for arg in condition.args if has_vars(arg)], default=1)
+            return min(1, portion * 4) if isinstance(condition, tree.ScalarArrayOpExpr) else portion
     return _SHARE
 
 
@@ -248,19 +248,19 @@ _KEYS = {
 
 def used_columns(root: Expr | Query, columns: Columns) -> set[tuple[int, int]]:
     """The columns of a query's relations that it, or an expression of it, uses: 0 is the whole row."""
-    found: set[tuple[int, int]] = set()
+    used: set[tuple[int, int]] = set()
     pending = list(_own_vars(root))
     while pending:
         var = pending.pop()
-        if (var.varno, var.attnum) in found:
+        if (var.varno, var.attnum) in used:
             continue
-        found.add((var.varno, var.attnum))
+        used.add((var.varno, var.attnum))
         meant = columns[var.varno][var.attnum - 1] if var.varno in columns and var.attnum > 0 else None
         if isinstance(meant, tree.Var) and not meant.levelsup:
             pending.append(meant)
         elif meant is not None:
             pending += _own_vars(meant)
-    return found
+    return used
 
 
 def _own_vars(root: Expr | Query) -> Iterator[tree.Var]:
@@ -345,10 +345,10 @@ def _key(entry: Rte) -> set[str]:
 
 def _sides(condition: Expr, columns: Columns) -> Iterator[tuple[int, int, set[int]]]:
     """The columns that an equality gives a value, each with the relations of that value."""
-    found = equality_of(condition)
-    if found is None or found.nulls:
+    both = equality_of(condition)
+    if both is None or both.nulls:
         return
-    for own, other in ((found.one, found.two), (found.two, found.one)):
+    for own, other in ((both.one, both.two), (both.two, both.one)):
         var: Expr | None = own
         while isinstance(var, tree.Var) and not var.levelsup and var.varno in columns and var.attnum > 0:
             var = columns[var.varno][var.attnum - 1]

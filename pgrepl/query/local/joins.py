@@ -187,8 +187,8 @@ def _filtered(plan: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPl
     for test in tests if plan.stable else ():
         sides = _lookup(test, plan.relations)
         if sides is not None and varies(sides.two):
-            found = _looked_up(plan, sides, evaluator)
-            return _filtered(found, [t for t in tests if t is not test], evaluator)
+            looked_up = _looked_up(plan, sides, evaluator)
+            return _filtered(looked_up, [t for t in tests if t is not test], evaluator)
     passes = evaluator.test(tests)
     run, node = plan.run, evaluator.node(plan.relations)
     if node is not None:
@@ -212,12 +212,12 @@ def _filtered(plan: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPl
 
 def _lookup(test: Expr, relations: frozenset[int]) -> Equality | None:
     """The equality of an expression of these relations and one of outer queries or a constant, if the test is one."""
-    found = equality_of(test)
-    if found is None or is_volatile(test):
+    both = equality_of(test)
+    if both is None or is_volatile(test):
         return None
-    for own, other in ((found.one, found.two), (found.two, found.one)):
+    for own, other in ((both.one, both.two), (both.two, both.one)):
         if relations_of(own) == relations and not relations_of(other) and not varies(own):
-            return Equality(own, other, found.nulls)
+            return Equality(own, other, both.nulls)
     return None
 
 

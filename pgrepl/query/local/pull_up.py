@@ -62,15 +62,15 @@ def _with_view(session: Session, entry: Rte) -> Rte:
 def _view(session: Session, known: SystemRelation) -> Query:
     """The merged query of a system view with the types that the view declares; it names nothing of a session."""
     key = known.schema, known.name, known.release
-    found = _views.get(key)
-    if found is None:
+    view = _views.get(key)
+    if view is None:
         text = system.definition(*key)
         assert text is not None
         query = pulled_up(session, analyze_query(session, text, apart=True))
-        found = _views[key] = query if query.set_operation is not None else _declared(query, known.columns)
-        if not any(is_volatile(target.expr) for target in found.targets):
-            _settled.add(id(found))
-    return found
+        view = _views[key] = query if query.set_operation is not None else _declared(query, known.columns)
+        if not any(is_volatile(target.expr) for target in view.targets):
+            _settled.add(id(view))
+    return view
 
 
 _views: dict[tuple[str, str, int], Query] = {}
@@ -309,14 +309,14 @@ def _pushed_down(query: Query) -> Query:
 
 def _inner_relations(items: Iterable[RangeRef | Join]) -> set[int]:
     """The relations whose rows no outer join replaces by NULLs."""
-    found: set[int] = set()
+    kept: set[int] = set()
     for item in items:
         if isinstance(item, RangeRef):
-            found.add(item.varno)
+            kept.add(item.varno)
         elif item.kind is not JoinType.FULL:
             sides = [item.left] * (item.kind is not JoinType.RIGHT) + [item.right] * (item.kind is not JoinType.LEFT)
-            found |= _inner_relations(sides)
-    return found
+            kept |= _inner_relations(sides)
+    return kept
 
 
 def _only_relation(condition: Expr) -> int:

@@ -139,12 +139,12 @@ class RowLocker:
         at = {target.resno: n for n, target in enumerate(query.targets)}
         self._at = [(at[mark.place], at[mark.table]) for mark in marks]
 
-    def rows(self, found: Iterable[Row], env: Any, wanted: int | None) -> Iterator[Row]:
+    def rows(self, rows: Iterable[Row], env: Any, wanted: int | None) -> Iterator[Row]:
         """The locked rows; no more than `wanted`."""
         if not self._session.transaction.locks_rows:
-            yield from found
+            yield from rows
             return
-        source = iter(found)
+        source = iter(rows)
         given = 0
         while wanted is None or given < wanted:
             some = list(islice(source, _AT_ONCE if wanted is None else min(wanted - given, _AT_ONCE)))

@@ -146,12 +146,12 @@ def _table(varno: int, evaluator: Evaluator) -> Run:
 def _relation(varno: int, evaluator: Evaluator) -> Run:
     """A system catalog or view, or the state of a sequence."""
     session, entry = evaluator.context.session, evaluator.query.rtable[varno - 1]
-    found = relation(session, entry.relid, entry.release)
-    known = found.system
-    if found.kind == "S":
-        return lambda env: _state(session, found.oid)
+    rel = relation(session, entry.relid, entry.release)
+    known = rel.system
+    if rel.kind == "S":
+        return lambda env: _state(session, rel.oid)
     if known is None:
-        raise unsupported(f'reading table "{found.name}"')
+        raise unsupported(f'reading table "{rel.name}"')
     text = system.definition(known.schema, known.name, known.release)
     if text is not None:
         return _read_once(lambda: _view(evaluator, text))

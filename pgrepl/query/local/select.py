@@ -62,23 +62,23 @@ class TargetSets:
         return rewrite(expr, lambda node: self._slots.get(node) if _is_call(node) else None)
 
     def expanded(self, env: Env) -> Iterable[Env]:
-        found: Iterable[Env] = (env,)
+        envs: Iterable[Env] = (env,)
         for sources in self._rounds:
-            found = _round(sources, found)
-        return found
+            envs = _round(sources, envs)
+        return envs
 
 
 def _is_call(node: Expr) -> TypeGuard[tree.FuncExpr | tree.OpExpr]:
     return isinstance(node, (tree.FuncExpr, tree.OpExpr)) and node.retset
 
 
-def _innermost(expr: Expr, found: list[tree.FuncExpr | tree.OpExpr]) -> None:
+def _innermost(expr: Expr, calls: list[tree.FuncExpr | tree.OpExpr]) -> None:
     """Add the calls whose arguments return no sets."""
 
     def visit(node: Expr) -> Expr | None:
         if _is_call(node) and not any(map(returns_set, node.args)):
-            if node not in found:
-                found.append(node)
+            if node not in calls:
+                calls.append(node)
             return node
         return None
 
@@ -218,8 +218,8 @@ class _Select:
             rows = self._finish.ordered(counted(self._made, lambda: self._first.rows(envs)))
         else:
             second = self._second
-            made = counted(self._made, lambda: ((*row, env) for row, env in self._first.with_envs(envs)))
-            rows = counted(self._filled, lambda: second.filled(self._finish.ordered(made)))
+            rows_with_envs = counted(self._made, lambda: ((*row, env) for row, env in self._first.with_envs(envs)))
+            rows = counted(self._filled, lambda: second.filled(self._finish.ordered(rows_with_envs)))
         if self._lock is not None:
             rows = self._lock.rows(rows, surroundings.outer, self._finish.wanted(surroundings))
         return self._finish.limited(rows, surroundings)

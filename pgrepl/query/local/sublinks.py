@@ -48,8 +48,8 @@ def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
 
     def compare(env: Env) -> Any:
         if is_comparison:
-            found = _single(rows(env), whole=True)
-            return None if found is None else test(Env(env.rows, env.outer, (*env.computed, *reversed(found))))
+            only = _single(rows(env), whole=True)
+            return None if only is None else test(Env(env.rows, env.outer, (*env.computed, *reversed(only))))
         unknown = False
         for row in rows(env):
             answer: bool | None = test(Env(env.rows, env.outer, (*env.computed, *reversed(row))))
@@ -188,8 +188,8 @@ def _with_slots(test: Expr) -> Expr:
     return rewrite(test, slot)
 
 
-def _single(found: Iterable[tuple[Any, ...]], *, whole: bool = False) -> Any:
-    rows = list(islice(found, 2))
+def _single(rows_found: Iterable[tuple[Any, ...]], *, whole: bool = False) -> Any:
+    rows = list(islice(rows_found, 2))
     if len(rows) > 1:
         raise PgError("21000", "more than one row returned by a subquery used as an expression")
     if not rows:

@@ -34,8 +34,8 @@ class Windows:
     ) -> None:
         self.query = query
         self.functions: list[tree.WindowFunc] = []
-        for found in query.targets:
-            for node in walk(found.expr):
+        for shown in query.targets:
+            for node in walk(shown.expr):
                 if isinstance(node, tree.WindowFunc) and node not in self.functions:
                     self.functions.append(node)
         self._first = first_slot

@@ -110,13 +110,13 @@ def _combined(
 
 
 def _unique(rows: Iterable[Row], operation: SetOperation) -> list[Row]:
-    found = first_of_each(rows, row_hash_form(column.type for column in operation.columns))
+    distinct = first_of_each(rows, row_hash_form(column.type for column in operation.columns))
     keys = [
         SortKey(lambda row, i=i: row[i], op, False, operation.columns[i].type)  # type: ignore[misc]
         for i, op in enumerate(operation.sortops)
         if op
     ]
-    return sort(found, keys) if len(keys) == len(operation.columns) else found
+    return sort(distinct, keys) if len(keys) == len(operation.columns) else distinct
 
 
 # --- with queries -----------------------------------------------------------------------------------------------------
@@ -180,15 +180,15 @@ def _recursive(cte: Cte, parent: Evaluator) -> Run:
         here = env
         round_ = fresh(map(begin, first(env), repeat(env)))
         while True:
-            found: list[Row] = []
+            next_rows: list[Row] = []
             for row in watch(round_):
                 if open_end(row, here):
-                    found.append(row)
+                    next_rows.append(row)
                 yield row
-            if not found:
+            if not next_rows:
                 return
             here = Env(env.rows, env.outer, env.computed)
-            here.memory(0)[working] = found
+            here.memory(0)[working] = next_rows
             round_ = fresh(map(go_on, again(here), repeat(here)))
 
     ctes.levels[cte.name] = level
@@ -213,18 +213,18 @@ def _with_origin(cte: Cte, operation: SetOperation, width: int) -> Query:
     entry = entries[operation.right.varno - 1]
     term = entry.subquery
     assert term is not None
-    found = [
+    references = [
         (varno, own)
         for varno, own in enumerate(term.rtable, 1)
         if own.kind is RteKind.CTE and own.self_reference and own.cte == cte.name and own.cte_levelsup == 2
     ]
-    if not found:
+    if not references:
         raise PgError(
             "0A000",
             f'with a SEARCH or CYCLE clause, the recursive reference to WITH query "{cte.name}" must be at the top '
             "level of its right-hand SELECT",
         )
-    varno, own = found[0]
+    varno, own = references[0]
     names = len(own.columns) - width
     added = [
         Target(

@@ -96,17 +96,17 @@ def _with_list(level: Level) -> str:
 def _names_asked(query: Query, depth: int) -> set[str]:
     """The WITH queries of the level `depth` above this one that it, or a subquery, refers to; for a depth of 1 and more
     also those further up."""
-    found = {
+    names = {
         entry.cte for entry in query.rtable
         if entry.cte is not None and (entry.cte_levelsup == depth if depth == 0 else entry.cte_levelsup >= depth)
     }  # fmt: skip
     for nested in subqueries(query):
-        found |= _names_asked(nested, depth + 1)
+        names |= _names_asked(nested, depth + 1)
     for expr in query_exprs(query):
         for node in walk(expr):
             if isinstance(node, tree.SubLink) and node.query is not None:
-                found |= _names_asked(node.query, depth + 1)
-    return {name for name in found if name is not None}
+                names |= _names_asked(node.query, depth + 1)
+    return {name for name in names if name is not None}
 
 
 # --- SELECT … FROM … WHERE … GROUP BY … HAVING ------------------------------------------------------------------------
@@ -161,9 +161,9 @@ def _from_where(level: Level) -> _Clauses:
 def _target(level: Level, target: Target, final: bool) -> Sql:
     expr = target.expr
     if is_place(expr, level.query):
-        found = level.names(expr)
-        assert isinstance(found, Sql)
-        return found
+        place = level.names(expr)
+        assert isinstance(place, Sql)
+        return place
     if final and _is_row(expr.type):
         raise Declined("a row as a value")
     value = level.value(expr)

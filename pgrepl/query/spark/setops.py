@@ -140,12 +140,12 @@ def condition(level: Level, expr: Expr) -> str:
             return "(" + word.join(condition(level, arg) for arg in expr.args) + ")"
         (arg,) = expr.args
         if isinstance(arg, tree.SubLink):
-            found = _in(level, arg)
-            return f"(NOT {found})" if found is not None else level.form(expr)
+            membership = _in(level, arg)
+            return f"(NOT {membership})" if membership is not None else level.form(expr)
     if isinstance(expr, tree.SubLink):
-        found = _in(level, expr)
-        if found is not None:
-            return found
+        membership = _in(level, expr)
+        if membership is not None:
+            return membership
     return level.form(expr)
 
 
@@ -265,8 +265,8 @@ def _in_one_piece(frame: DataFrame) -> list[pa.RecordBatch] | None:
     """The whole result; None: it is larger than spark.driver.maxResultSize."""
     try:
         with pg_errors():
-            found: list[pa.RecordBatch] = frame.toArrow().to_batches()
-            return found
+            batches: list[pa.RecordBatch] = frame.toArrow().to_batches()
+            return batches
     except PgError as error:
         if error.message != TOO_LARGE:
             raise
@@ -299,15 +299,15 @@ def ship(columns: Sequence[Column], numbers: Sequence[int], rows: Iterable[Seque
     """Rows of Python values as a frame: the columns of these numbers, counted from 1, as c{number}. The rows are read
     now; the frame is made when Spark has started."""
     forms = [form(columns[number - 1].type, columns[number - 1].typmod) for number in numbers]
-    found = list(rows)
+    held = list(rows)
     arrays = [
-        storage_array(kind.to_array([row[number - 1] for row in found]))
+        storage_array(kind.to_array([row[number - 1] for row in held]))
         for number, kind in zip(numbers, forms, strict=True)
     ]
     names = [f"c{number}" for number in numbers]
     types = [kind.spark for kind in forms]
     if not names:  # the number of rows still matters
-        arrays, names, types = [pa.nulls(len(found), pa.int32())], ["c0"], ["INT"]
+        arrays, names, types = [pa.nulls(len(held), pa.int32())], ["c0"], ["INT"]
     table = pa.table(arrays, names=names)
 
     def make() -> DataFrame:
@@ -342,11 +342,11 @@ def recursive_query(level: Level, cte: Cte) -> WithQuery:
     every: list[Row] = []
     if job.apart is not None:
         seen: set[Any] | None = None if operation.all else set()
-        found = _fresh(_recursive_rows(level, first, columns), columns, seen)
-        while found:
-            every += found
-            job.replace_frame(working, ship(columns, _numbers(columns), found))
-            found = _fresh(_recursive_rows(level, again, columns), columns, seen)
+        fresh = _fresh(_recursive_rows(level, first, columns), columns, seen)
+        while fresh:
+            every += fresh
+            job.replace_frame(working, ship(columns, _numbers(columns), fresh))
+            fresh = _fresh(_recursive_rows(level, again, columns), columns, seen)
     return WithQuery(job.frame(ship(columns, _numbers(columns), every)), types)
 
 
@@ -381,10 +381,10 @@ def _fresh(rows: Iterable[Row], columns: Sequence[Column], seen: set[Any] | None
     if seen is None:
         return list(rows)
     form = row_hash_form(column.type for column in columns)
-    found = []
+    fresh = []
     for row in rows:
         key = form(row)
         if key not in seen:
             seen.add(key)
-            found.append(row)
-    return found
+            fresh.append(row)
+    return fresh

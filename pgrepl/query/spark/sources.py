@@ -216,9 +216,9 @@ class Sources:
         table = lake_table(self.job.session, member.relation.oid)
         own = [member.numbers[n] for n in attnums if n > 0]
         places = _CTID in attnums or PLACE in attnums
-        found = frame(self.job.session, table, own, bounds=member.bounds(bounds), places=places)
+        scanned = frame(self.job.session, table, own, bounds=member.bounds(bounds), places=places)
         if attnums == own:
-            return found
+            return scanned
         chosen = []
         for number in attnums:
             if number > 0:
@@ -231,7 +231,7 @@ class Sources:
             else:
                 value = system_value(member.relation.oid, number)
                 chosen.append(f.lit(value).cast(_SYSTEM_TYPES[number]).alias(f"s{-number}"))
-        return found.select(chosen)
+        return scanned.select(chosen)
 
     def _sample(self, entry: Rte) -> Callable[[DataFrame], DataFrame]:
         if entry.sample is None:
@@ -258,13 +258,13 @@ class Sources:
     def _with(self, varno: int, entry: Rte, alias: str) -> str:
         assert entry.cte is not None
         level = self.level.up(entry.cte_levelsup)
-        found = level.ctes.get(entry.cte)
+        with_query = level.ctes.get(entry.cte)
         if entry.cte_levelsup and any(cte.name == entry.cte and sees_outside(cte.query) for cte in level.query.ctes):
             raise Declined("a WITH query that depends on a row, in a subquery")
-        if found is None:
+        if with_query is None:
             raise Declined(f'recursive query "{entry.cte}"')
-        self.level.columns[varno] = Text("", found.types).columns(alias)
-        return found.name
+        self.level.columns[varno] = Text("", with_query.types).columns(alias)
+        return with_query.name
 
     def _shipped_columns(self, varno: int, columns: Sequence[tree.Column], numbers: Sequence[int], alias: str) -> None:
         self.level.columns[varno] = {

@@ -114,12 +114,12 @@ def carry_out(frame: DataFrame, wanted: Sequence[Wanted], instruments: Instrumen
     plan = _Plan(done, {relation: ids for relation, ids in aliases.items() if relation in known})
     for node in wanted:
         beside = [other for other in wanted if other.groups and other.relations == node.relations]
-        found = plan.find(node, alone=len(beside) == 1)
-        if found is not None:
+        measured = plan.find(node, alone=len(beside) == 1)
+        if measured is not None:
             told = instruments.of(node.query, node.step)
-            told.loops, told.rows, told.removed = 1, found.rows, found.removed
-            told.is_timed &= found.times is not None
-            told.startup, told.total = found.times or (0.0, 0.0)
+            told.loops, told.rows, told.removed = 1, measured.rows, measured.removed
+            told.is_timed &= measured.times is not None
+            told.startup, told.total = measured.times or (0.0, 0.0)
     return count
 
 
@@ -132,14 +132,14 @@ class _Plan:
     def _note(self, node: SparkNode, columns: Mapping[Relation, frozenset[int]]) -> frozenset[Relation | None]:
         """Note the relations below each node; None among them: an unknown relation."""
         if node.children:
-            found = frozenset[Relation | None]().union(*[self._note(child, columns) for child in node.children])
+            relations = frozenset[Relation | None]().union(*[self._note(child, columns) for child in node.children])
         else:
             names = [relation for relation, ids in columns.items() if node.columns & ids]
             if not node.columns and len(columns) == 1 and sum(1 for _ in _leaves(self._root)) == 1:
                 names = list(columns)
-            found = frozenset(names if len(names) == 1 else (None,))
-        self._below[id(node)] = found
-        return found
+            relations = frozenset(names if len(names) == 1 else (None,))
+        self._below[id(node)] = relations
+        return relations
 
     def find(self, wanted: Wanted, *, alone: bool) -> Measured | None:
         """What is known of a node. `alone`: it is the only one that groups the rows of its relations."""
@@ -150,15 +150,15 @@ class _Plan:
         top = groups[0] if wanted.groups else len(places) - 1
         while top and _passes(places[top - 1]):
             top -= 1
-        found = _passed(places[top], scan=len(wanted.relations) == 1 and not wanted.groups)
-        if found is None:
+        passed = _passed(places[top], scan=len(wanted.relations) == 1 and not wanted.groups)
+        if passed is None:
             return None
         times = places[top].times
         if not wanted.filters:
-            return Measured(found.before, 0, times)
-        if not found.filtered and not wanted.groups:  # Spark may test it on rows before it groups them
+            return Measured(passed.before, 0, times)
+        if not passed.filtered and not wanted.groups:  # Spark may test it on rows before it groups them
             return None
-        return Measured(found.after, found.before - found.after if found.told else 0, times)
+        return Measured(passed.after, passed.before - passed.after if passed.told else 0, times)
 
     def _places(self, relations: frozenset[Relation]) -> Iterator[SparkNode]:
         """The nodes whose rows are made of those of all these relations, and of no others, from the top down."""
@@ -195,23 +195,23 @@ class _Passed:
 def _passed(node: SparkNode, *, scan: bool) -> _Passed | None:
     """The counts at a node. `scan`: of a table's scan, in which a join and a filter leave out deleted rows."""
     if node.name == "Filter":
-        found = _passed(node.children[0], scan=scan)
-        if found is None or node.rows is None:
+        passed = _passed(node.children[0], scan=scan)
+        if passed is None or node.rows is None:
             return None
-        if scan and found.joined:
+        if scan and passed.joined:
             return _Passed(node.rows, node.rows, told=False, filtered=True, joined=True)
-        return _Passed(found.before, node.rows, told=True, filtered=True)
+        return _Passed(passed.before, node.rows, told=True, filtered=True)
     if node.name == "Union":
         each = [_passed(child, scan=scan) for child in node.children]
-        known = [found for found in each if found is not None]
+        known = [counts for counts in each if counts is not None]
         if len(known) < len(each):
             return None
         return _Passed(
-            sum(found.before for found in known),
-            sum(found.after for found in known),
-            told=all(found.told for found in known),
-            filtered=any(found.filtered for found in known),
-            joined=any(found.joined for found in known),
+            sum(counts.before for counts in known),
+            sum(counts.after for counts in known),
+            told=all(counts.told for counts in known),
+            filtered=any(counts.filtered for counts in known),
+            joined=any(counts.joined for counts in known),
         )
     if _passes(node):
         return _passed(node.children[0], scan=scan)

@@ -51,7 +51,7 @@ def relations(release: int) -> SystemRelations:
 def _relations(release: int) -> Iterator[SystemRelation]:
     for line in (Path(__file__).parent / "relations.tsv").read_text("utf-8").splitlines():
         oid, schema, name, kind, columns = line.split("\t")
-        made = []
+        system_columns = []
         for column in columns.split(" "):
             title, typid, typmod, notnull, collation, since, until = f"{column}{_RELEASES[column.count(':')]}".split(
                 ":"
@@ -61,15 +61,17 @@ def _relations(release: int) -> Iterator[SystemRelation]:
             later = int(since) if int(since) > release else 0
             # PUBLIC can read pg_subscription, but not the connection string, which may hold a password
             shown = _PUBLIC_COLUMN if name == "pg_subscription" and title != "subconninfo" else None
-            made.append(SystemColumn(title, int(typid), int(typmod), notnull == "1", int(collation), later, shown))
-        if not made:
+            system_columns.append(
+                SystemColumn(title, int(typid), int(typmod), notnull == "1", int(collation), later, shown)
+            )
+        if not system_columns:
             continue
         acl = OWNER_ONLY if name in _PRIVATE else PUBLIC_SETS if name == "pg_settings" else PUBLIC_READS
         key = rank = 0
         if name in _KEYS:
-            key = 1 + [column.name for column in made].index(_KEYS[name])
+            key = 1 + [column.name for column in system_columns].index(_KEYS[name])
             rank = 1 + list(_KEYS).index(name)
-        yield SystemRelation(int(oid), name, schema, kind, tuple(made), acl, key, rank, release)
+        yield SystemRelation(int(oid), name, schema, kind, tuple(system_columns), acl, key, rank, release)
 
 
 def rows(
@@ -110,10 +112,10 @@ class KeptRows:
 
     def all(self, read: Read) -> list[Row]:
         if self._all is None:
-            found = list(read(None))
-            if len(found) > _MOST:
-                return found
-            self._all, self._by_key, self._count = found, {}, 0
+            rows = list(read(None))
+            if len(rows) > _MOST:
+                return rows
+            self._all, self._by_key, self._count = rows, {}, 0
         return self._all
 
     def of(self, oids: Collection[int], read: Read) -> Iterable[Row]:
@@ -191,14 +193,14 @@ def _kept(session: Session, relation: SystemRelation) -> KeptRows:
 @cache
 def definitions() -> dict[tuple[str, str], str]:
     """(schema, view) → the text of its SELECT."""
-    found = {}
+    texts = {}
     for file in ("views.sql", "information_schema.sql"):
         for paragraph in Path(__file__).with_name(file).read_text("utf-8").split("\n\n"):
             name, _, text = paragraph.partition("\n")
             if not name.startswith("--"):
                 schema, _, view = name.partition(".")
-                found[schema, view] = text
-    return found
+                texts[schema, view] = text
+    return texts
 
 
 @cache

@@ -84,11 +84,11 @@ def as_rows(session: Session, relation: SystemRelation, values: Iterable[Values]
         for column in relation.columns
     ]
     for value in values:
-        found = []
+        values_in_order = []
         for name, read in columns:
             item = value.get(name)
-            found.append(item if item is None or read is None else read(item))
-        yield tuple(found)
+            values_in_order.append(item if item is None or read is None else read(item))
+        yield tuple(values_in_order)
 
 
 # --- locks ------------------------------------------------------------------------------------------------------------
@@ -340,9 +340,9 @@ def _tables(session: Session, wanted: Wanted) -> Iterator[_Named]:
 
 
 def _schemas(session: Session) -> dict[int, str]:
-    found = {CATALOG_NAMESPACE: "pg_catalog", INFORMATION_SCHEMA: "information_schema", TOAST_NAMESPACE: "pg_toast"}
-    found.update({row.oid: row.nspname for row in rows(session, pg_namespace, datid=session.database_oid)})
-    return found
+    names = {CATALOG_NAMESPACE: "pg_catalog", INFORMATION_SCHEMA: "information_schema", TOAST_NAMESPACE: "pg_toast"}
+    names.update({row.oid: row.nspname for row in rows(session, pg_namespace, datid=session.database_oid)})
+    return names
 
 
 def _counted(session: Session) -> dict[str, dict[str, Any]]:

@@ -146,30 +146,30 @@ def _missing(session: Session, row: tables.pg_attribute) -> Any:
 def _attributes(session: Session, only: Only = None) -> Iterator[Values]:
     classes_here = store.rows(session, tables.pg_class, datid=session.database_oid, **_among("oid", only))
     kinds = {r.oid: r.relkind for r in classes_here}
-    found: list[Values] = []
+    columns: list[Values] = []
     for row in store.rows(session, tables.pg_attribute, **_among("attrelid", only)):
         if row.attrelid in kinds:
-            found.append({**row._asdict(), "attmissingval": _missing(session, row)})
+            columns.append({**row._asdict(), "attmissingval": _missing(session, row)})
     for oid, kind in kinds.items():
         if kind in "rpmSt":
-            found += [_attribute(oid, n, number, typid, -1, True, 0) for n, number, typid in _SYSTEM_COLUMNS]
-    return map(partial(_with_storage, session), found)
+            columns += [_attribute(oid, n, number, typid, -1, True, 0) for n, number, typid in _SYSTEM_COLUMNS]
+    return map(partial(_with_storage, session), columns)
 
 
 def _own_attributes(session: Session) -> Iterator[Values]:
-    found: list[Values] = []
+    columns: list[Values] = []
     for relation in session.system_relations():
         for number, column in enumerate(relation.columns, 1):
             if column.since:
                 continue
-            found.append(
+            columns.append(
                 _attribute(
                     relation.oid, column.name, number, column.type, column.typmod, column.notnull, column.collation
                 )
             )
         if relation.kind == "r":
-            found += [_attribute(relation.oid, n, number, typid, -1, True, 0) for n, number, typid in _SYSTEM_COLUMNS]
-    return map(partial(_with_storage, session), found)
+            columns += [_attribute(relation.oid, n, number, typid, -1, True, 0) for n, number, typid in _SYSTEM_COLUMNS]
+    return map(partial(_with_storage, session), columns)
 
 
 def _with_storage(session: Session, values: Values) -> Values:
@@ -266,8 +266,8 @@ def _namespace(schema: str) -> int:
 def _proc_oid(name: str) -> int:
     if name in ("", "-"):
         return 0
-    found = builtin.procs_by_name(name)
-    return found[0].oid if found else 0
+    procs = builtin.procs_by_name(name)
+    return procs[0].oid if procs else 0
 
 
 _LATER = ("pg_get_sequence_data", "pg_get_publication_sequences")  # functions of PostgreSQL 18 and 19

@@ -113,12 +113,12 @@ def act(session: Session, events: Sequence[Event], calls: TriggerEvents) -> tupl
         change: Callable[[Referencing], Row | None] = _removed
         if not remove:
             change = _updated(session, key, rel, events, action, columns)
-        found = lookup.referencing(session, key, keys)
-        changes = [ModifiedRow(each.relation.oid, each.place, each.row, change(each)) for each in found]
+        references = lookup.referencing(session, key, keys)
+        changes = [ModifiedRow(each.relation.oid, each.place, each.row, change(each)) for each in references]
         if not changes:
             return checks, []
         if session.transaction.locks_rows:
-            changes = _locked(session, found, changes, change)
+            changes = _locked(session, references, changes, change)
         changes = checks.local(changes)
         next_snapshot(session)
         write_changes(session, changes[checks.written :])
@@ -127,7 +127,7 @@ def act(session: Session, events: Sequence[Event], calls: TriggerEvents) -> tupl
 
 def _locked(
     session: Session,
-    found: Sequence[Referencing],
+    references: Sequence[Referencing],
     changes: Sequence[ModifiedRow],
     change: Callable[[Referencing], Row | None],
 ) -> list[ModifiedRow]:
@@ -136,7 +136,7 @@ def _locked(
     removes = any(each.new is None for each in changes)
     changed = lock_changes(session, changes, "deleting" if removes else "updating")
     left = []
-    for each, known, row in zip(found, changes, rows, strict=True):
+    for each, known, row in zip(references, changes, rows, strict=True):
         newer = changed.get(row)
         if row not in changed:
             left.append(known)

@@ -124,9 +124,9 @@ def index_types(session: Session, info: IndexInfo) -> list[int]:
 
 def _input_type(opclass: int, own: int) -> int:
     """The operator class's input type; for one over a family of types, the column's own."""
-    found = opclass_by_oid(opclass)
-    kind = None if found is None else type_by_oid(found.intype)
-    return own if found is None or kind is None or kind.typtype == "p" else found.intype
+    opclass_row = opclass_by_oid(opclass)
+    kind = None if opclass_row is None else type_by_oid(opclass_row.intype)
+    return own if opclass_row is None or kind is None or kind.typtype == "p" else opclass_row.intype
 
 
 def foreign_key_values(
@@ -208,14 +208,14 @@ def keys_of(session: Session, relid: int) -> list[ForeignKey]:
 def keys_to(session: Session, relid: int) -> list[ForeignKey]:
     """The foreign keys to a table, in the order of their triggers, as far as those are enabled. A key of a partitioned
     table has a row of pg_constraint for each partition there; only the one of the whole table acts."""
-    found: list[ForeignKey] = []
+    keys: list[ForeignKey] = []
     for row in sorted(store.rows(session, pg_constraint, confrelid=relid, contype="f"), key=lambda row: row.oid):
         if not row.conenforced or not any(fires_key_action(session, row.oid, event) for event in (DELETE, UPDATE)):
             continue
         parent = store.one(session, pg_constraint, oid=row.conparentid) if row.conparentid else None
         if parent is None or parent.conrelid == row.conrelid:
-            found.append(_made(row))
-    return found
+            keys.append(_made(row))
+    return keys
 
 
 def key_values(row: Row, columns: Sequence[int]) -> tuple[Any, ...]:

@@ -78,8 +78,8 @@ def _times(session: Session, source: int, target: int) -> EqualValues:
         convert = _conversion(session, source, target)
 
         def converted(value: int) -> Sequence[int]:
-            found = convert(value)
-            return () if found is None else (found,)
+            moment = convert(value)
+            return () if moment is None else (moment,)
 
         return converted
 
@@ -89,10 +89,10 @@ def _times(session: Session, source: int, target: int) -> EqualValues:
     def sources(value: int) -> Sequence[int]:
         if abs(value) == INFINITY:
             return (value,)
-        found = candidates(value)
+        values = candidates(value)
         if target == oids.DATE:
-            found = {each // USECS_PER_DAY for each in found}
-        return [each for each in found if back(each) == value]
+            values = {each // USECS_PER_DAY for each in values}
+        return [each for each in values if back(each) == value]
 
     return sources
 
@@ -103,13 +103,13 @@ def _conversion(session: Session, source: int, target: int) -> Callable[[int], i
 
     def convert(value: int) -> int | None:
         try:
-            found = date_as_timestamp(value) if source == oids.DATE else value
+            moment = date_as_timestamp(value) if source == oids.DATE else value
             if target == oids.TIMESTAMPTZ:
-                found = local_to_utc(found, style)
-            timestamp_to_lake(found)  # a table holds fewer
+                moment = local_to_utc(moment, style)
+            timestamp_to_lake(moment)  # a table holds fewer
         except PgError:
             return None
-        return found
+        return moment
 
     return convert
 
@@ -177,12 +177,12 @@ def newest_rows(
 ) -> Found:
     """The rows of a table that have these keys in its newest state, also for a transaction that keeps its snapshot
     (ri_PerformCheck, detectNewRows)."""
-    found = rows_at_snapshot(session, oid, attnums, wanted, want)
+    standing = rows_at_snapshot(session, oid, attnums, wanted, want)
     transaction = session.transaction
     if transaction.is_writing or not (transaction.keeps_snapshot and transaction.locks_rows):
-        return found
+        return standing
     mine = own_rows(session, lake_table(session, oid).table_id)
-    own = [each for each in found if each[1][-1].row in mine or each[1][-1].row >= PROVISIONAL]
+    own = [each for each in standing if each[1][-1].row in mine or each[1][-1].row >= PROVISIONAL]
     with session.beside.newest() as now:
         others = [each for each in rows_at_snapshot(now, oid, attnums, wanted, want) if each[1][-1].row not in mine]
     return own + others
@@ -197,8 +197,8 @@ def lock_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) ->
     rows = []
     for member in tables_of(session, key.referenced):
         attnums = [member.numbers[number] for number in key.referenced_columns]
-        found = rows_at_snapshot(session, member.relation.oid, attnums, wanted)
-        rows += [Standing(member.relation.oid, read[-1]) for _, read in found]
+        read_rows = rows_at_snapshot(session, member.relation.oid, attnums, wanted)
+        rows += [Standing(member.relation.oid, read[-1]) for _, read in read_rows]
     lock_key_share(session, key, rows, check_statement)
 
 
@@ -230,7 +230,7 @@ def referencing(session: Session, key: ForeignKey, values: Sequence[Key]) -> lis
     """The rows that reference any of these keys of the referenced table, in the order of the keys. A transaction that
     keeps its snapshot cannot change a row that was inserted since."""
     wanted, numbers = converted(values, converters(session, key, to_referenced=False))
-    found = []
+    references = []
     for member in tables_of(session, key.referencing):
         if not wanted:
             break
@@ -245,8 +245,8 @@ def referencing(session: Session, key: ForeignKey, values: Sequence[Key]) -> lis
                 raise PgError("40001", "could not serialize access due to concurrent update")
         for n, read in there:
             row = table.own_row(width, read[:-1])
-            found.append(Referencing(numbers[n], member.relation, read[-1], row, tuple(attnums)))
-    return sorted(found, key=lambda each: each.number)
+            references.append(Referencing(numbers[n], member.relation, read[-1], row, tuple(attnums)))
+    return sorted(references, key=lambda each: each.number)
 
 
 RowsOfKeys = dict[int, list[Standing]]
@@ -276,14 +276,14 @@ def has_rows(session: Session, key: ForeignKey, values: Sequence[Key]) -> set[in
 def _rows_with(
     session: Session, table: int, columns: Sequence[int], wanted: Sequence[Key], numbers: Sequence[int], look: Look
 ) -> RowsOfKeys:
-    found: RowsOfKeys = {}
+    rows_of_keys: RowsOfKeys = {}
     for member in tables_of(session, table):
         if not wanted:
             break
         attnums = [member.numbers[number] for number in columns]
         for n, read in look(session, member.relation.oid, attnums, wanted, ()):
-            found.setdefault(numbers[n], []).append(Standing(member.relation.oid, read[-1]))
-    return found
+            rows_of_keys.setdefault(numbers[n], []).append(Standing(member.relation.oid, read[-1]))
+    return rows_of_keys
 
 
 # --- PERIOD -----------------------------------------------------------------------------------------------------------
@@ -304,14 +304,17 @@ def _left_bare(session: Session, key: ForeignKey, values: Sequence[Key]) -> Rows
     covers = _covers(_periods(session, key.referenced, key.referenced_columns, keys, None, newest_rows))
     convert = converters(session, key, to_referenced=False)[:-1]
     used = _periods(session, key.referencing, key.columns, keys, convert, newest_rows)
-    bare = {each: [found for found in rows if not covers[each].covers(found[0])] for each, rows in used.items()}
-    found: RowsOfKeys = {}
+    bare = {
+        each: [used_period for used_period in rows if not covers[each].covers(used_period[0])]
+        for each, rows in used.items()
+    }
+    rows_of_keys: RowsOfKeys = {}
     for number, (*others, period) in enumerate(values):
         cover = covers[tuple(others)]
         for one, row in bare[tuple(others)]:
             if overlaps(one, period) and not cover.covers(in_common(one, period)):
-                found.setdefault(number, []).append(row)
-    return found
+                rows_of_keys.setdefault(number, []).append(row)
+    return rows_of_keys
 
 
 def _lock_covering(session: Session, key: ForeignKey, values: Sequence[Key]) -> None:
@@ -340,8 +343,8 @@ def _others(values: Sequence[Key]) -> list[Key]:
     return list(dict.fromkeys(each[:-1] for each in values))
 
 
-def _covers(found: PeriodsOfKeys) -> dict[Key, Cover]:
-    return {each: Cover(period for period, _ in there) for each, there in found.items()}
+def _covers(periods: PeriodsOfKeys) -> dict[Key, Cover]:
+    return {each: Cover(period for period, _ in there) for each, there in periods.items()}
 
 
 def _periods(
@@ -354,13 +357,13 @@ def _periods(
 ) -> PeriodsOfKeys:
     """The periods of the rows of one side, by the other columns of the key."""
     wanted, numbers = converted(keys, convert)
-    found: PeriodsOfKeys = {each: [] for each in keys}
+    periods_of_keys: PeriodsOfKeys = {each: [] for each in keys}
     for member in tables_of(session, table):
         *others, last = [member.numbers[number] for number in columns]
         for n, (period, place) in look(session, member.relation.oid, others, wanted, [last]):
             if period is not None:
-                found[keys[numbers[n]]].append((period, Standing(member.relation.oid, place)))
-    return found
+                periods_of_keys[keys[numbers[n]]].append((period, Standing(member.relation.oid, place)))
+    return periods_of_keys
 
 
 # --- conversion between the types of the two sides ----------------------------------------------------------------

@@ -104,7 +104,7 @@ def _compared(session: Session, key: ForeignKey) -> list[Compared]:
     own, other = relation(session, key.referencing), relation(session, key.referenced)
     info = index_info(session, constraint_row(session, key.oid).conindid)
     classes = dict(zip(info.columns, info.opclasses, strict=False))
-    found = []
+    comparisons = []
     for number, own_number in zip(key.referenced_columns, key.columns, strict=True):
         there, here = other.attributes[number - 1], own.attributes[own_number - 1]
         is_period = key.period and number == key.referenced_columns[-1]
@@ -112,8 +112,8 @@ def _compared(session: Session, key: ForeignKey) -> list[Compared]:
         name, own_name = quote_always(there.name), quote_always(here.name)
         other_cast, cast = _cast(there.type, left), _cast(here.type, right)
         text = f"OPERATOR(pg_catalog.{operator})"
-        found.append(Compared(name, name + other_cast, own_name + cast, text, other_cast, cast))
-    return found
+        comparisons.append(Compared(name, name + other_cast, own_name + cast, text, other_cast, cast))
+    return comparisons
 
 
 def _operator(opclass_oid: int, own: int, *, is_period: bool) -> tuple[str, int, int]:
@@ -123,8 +123,8 @@ def _operator(opclass_oid: int, own: int, *, is_period: bool) -> tuple[str, int,
     assert opclass is not None
     if opclass.method == GIST:
         return "&&" if is_period else "=", opclass.intype, opclass.intype
-    found = family_member(opclass.family, opclass.intype, typefacts.base(own), EQUAL)
-    operator = operator_by_oid(found or family_member(opclass.family, opclass.intype, opclass.intype, EQUAL))
+    member = family_member(opclass.family, opclass.intype, typefacts.base(own), EQUAL)
+    operator = operator_by_oid(member or family_member(opclass.family, opclass.intype, opclass.intype, EQUAL))
     assert operator is not None
     return operator.name, operator.left, operator.right
 

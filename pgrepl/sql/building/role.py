@@ -224,7 +224,7 @@ def grant(
     cascade: bool = False,
 ) -> nodes.GrantStmt:
     where, kind, objects = target
-    routines = tuple(found for found in objects if isinstance(found, RoutineName))
+    routines = tuple(named for named in objects if isinstance(named, RoutineName))
     names = tuple(name for name in objects if not isinstance(name, RoutineName))
     return nodes.GrantStmt(
         is_grant,

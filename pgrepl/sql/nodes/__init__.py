@@ -26,6 +26,6 @@ def __getattr__(name: str) -> Any:
         for family in _FAMILIES:
             module = import_module(f"{__name__}.{family}")
             if hasattr(module, name):
-                found = globals()[name] = getattr(module, name)
-                return found
+                node_class = globals()[name] = getattr(module, name)
+                return node_class
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -88,13 +88,13 @@ def definitions(
     session: Session, kinds: Collection[str] = KINDS, typed: Mapping[str, str] | None = None
 ) -> Definitions:
     """The definitions of a database, and the roles of its instance."""
-    found: list[Iterable[Definition]] = []
+    listings: list[Iterable[Definition]] = []
     with session.settings.during(QUALIFIED):
         if "role" in kinds:
-            found.append(role_definitions(session))
+            listings.append(role_definitions(session))
         facts = relation_facts(session)
         placed = list(placed_parts(session, facts))
-        found += [
+        listings += [
             schema_definitions(session),
             collation_definitions(session),
             type_definitions(session),
@@ -106,7 +106,7 @@ def definitions(
             subscription_definitions(session, typed or {}),
             default_privilege_definitions(session),
         ]
-        return {each.key: each for listed in found for each in listed if each.kind in kinds}
+        return {each.key: each for listed in listings for each in listed if each.kind in kinds}
 
 
 @dataclass
@@ -128,11 +128,11 @@ class _Work:
 
     def drop(self, steps: Iterable[tuple[float, str]]) -> None:
         """Steps that drop something, if that is wanted; what is not dropped is counted."""
-        found = list(steps)
+        dropping = list(steps)
         if self.drops:
-            self.steps += found
+            self.steps += dropping
         else:
-            self.left += len(found)
+            self.left += len(dropping)
 
 
 def changes(
@@ -344,9 +344,11 @@ def _parts(relation: Definition) -> set[str]:
     return {*(relation.columns or ()), *(relation.attributes or ())}
 
 
-def _drop_statements(found: list[Definition]) -> Iterator[str]:
+def _drop_statements(dropped: list[Definition]) -> Iterator[str]:
     for kinds in _DROP_ORDER:
-        for kind, of_kind in groupby([each for each in reversed(found) if each.kind in kinds], lambda each: each.kind):
+        for kind, of_kind in groupby(
+            [each for each in reversed(dropped) if each.kind in kinds], lambda each: each.kind
+        ):
             if kind in _DROPPED_TOGETHER:
                 yield f"DROP {kind.upper()} {', '.join(each.name for each in of_kind)};"
             else:
@@ -447,13 +449,13 @@ def dump(
 
 def _has_newer_constraints(session: Session) -> bool:
     """Has the database constraints that PostgreSQL 17 does not know?"""
-    found = rows(session, pg_constraint, datid=session.database_oid)
+    constraints = rows(session, pg_constraint, datid=session.database_oid)
     return any(
         row.conperiod
         or not row.conenforced
         or (row.contype == "n" and row.conrelid)
         or (row.contype == "f" and not row.convalidated and relation(session, row.conrelid).kind == "p")
-        for row in found
+        for row in constraints
     )
 
 

@@ -271,9 +271,9 @@ def relation_parts(session: Session, facts: RelationFacts, routines: RoutinePart
     yield from at(Stage.TRIGGERS, tables)
 
 
-def _in_order(session: Session, found: list[Relation], routines: RoutineParts) -> list[Relation]:
+def _in_order(session: Session, listed: list[Relation], routines: RoutineParts) -> list[Relation]:
     """Parents before children, and what a view reads, or a function that a relation calls, before it."""
-    by_oid = {r.oid: r for r in found}
+    by_oid = {r.oid: r for r in listed}
     ordered: dict[int, Relation] = {}
     begun: set[int] = set()
 
@@ -288,18 +288,18 @@ def _in_order(session: Session, found: list[Relation], routines: RoutineParts) -
                 place(by_oid[oid])
         ordered[one_of_them.oid] = one_of_them
 
-    for one_of_them in found:
+    for one_of_them in listed:
         place(one_of_them)
     return list(ordered.values())
 
 
-def needed_by(session: Session, found: Relation) -> list[int]:
-    if found.kind in "vm":
-        rule = one(session, tables.pg_rewrite, ev_class=found.oid)
+def needed_by(session: Session, rel: Relation) -> list[int]:
+    if rel.kind in "vm":
+        rule = one(session, tables.pg_rewrite, ev_class=rel.oid)
         if rule is None:
             return []
         return [d.refobjid for d in rows(session, tables.pg_depend, objid=rule.oid, refclassid=PG_CLASS)]
-    return [row.inhparent for row in rows(session, tables.pg_inherits, inhrelid=found.oid)]
+    return [row.inhparent for row in rows(session, tables.pg_inherits, inhrelid=rel.oid)]
 
 
 class RoutineParts:
@@ -335,24 +335,24 @@ class RoutineParts:
 
     def relations_needed_by(self, relation: int) -> set[int]:
         """The relations that must exist before the routines that a relation uses."""
-        return {found for oid in self._used_by(relation) for found in self.relations_of(oid)} - {relation}
+        return {rel_oid for oid in self._used_by(relation) for rel_oid in self.relations_of(oid)} - {relation}
 
     def relations_of(self, oid: int, seen: frozenset[int] = frozenset()) -> set[int]:
         """The relations that a routine, or another that it uses, needs."""
-        found: set[int] = set()
+        oids: set[int] = set()
         for row in rows(self._session, tables.pg_depend, classid=PG_PROC, objid=oid):
             if row.refclassid == PG_CLASS:
-                found.add(row.refobjid)
+                oids.add(row.refobjid)
             elif row.refclassid == PG_TYPE:
-                found |= {
+                oids |= {
                     source.oid
                     for source in rows(
                         self._session, tables.pg_class, datid=self._session.database_oid, reltype=row.refobjid
                     )
                 }
             elif (routine := self._routine(row)) and routine not in seen:
-                found |= self.relations_of(routine, seen | {oid})
-        return found
+                oids |= self.relations_of(routine, seen | {oid})
+        return oids
 
     def _routine(self, row: tables.pg_depend) -> int:
         """The user's routine that something depends on, be it by an operator; 0: none."""

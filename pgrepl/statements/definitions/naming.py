@@ -27,8 +27,8 @@ from pgrepl.types.names import format_type
 PUBLIC = 0
 
 
-def qualified(found: Relation) -> str:
-    return quote_qualified(found.schema, found.name)
+def qualified(rel: Relation) -> str:
+    return quote_qualified(rel.schema, rel.name)
 
 
 def role(session: Session, oid: int) -> str:
@@ -226,11 +226,11 @@ def is_printed(table: Relation, column: Attribute) -> bool:
 
 
 def columns_above(session: Session, table: Relation) -> Above:
-    found: dict[str, list[Attribute]] = {}
+    by_name: dict[str, list[Attribute]] = {}
     for parent in parents(session, table.oid):
         for column in relation(session, parent).columns:
-            found.setdefault(column.name, []).append(column)
-    return found
+            by_name.setdefault(column.name, []).append(column)
+    return by_name
 
 
 def column_facts(session: Session, table: Relation) -> dict[str, ColumnFacts]:

@@ -77,12 +77,12 @@ def schema_definitions(session: Session) -> Iterator[Definition]:
 
 def relation_facts(session: Session) -> RelationFacts:
     """The facts of tables, views and sequences; identity columns have their sequences inside."""
-    found = [
+    relations = [
         relation(session, row.oid)
         for row in sorted(rows(session, pg_class, datid=session.database_oid), key=lambda r: r.oid)
         if row.relkind in WORDS
     ]
-    return {r.oid: dict(_facts(session, r)) for r in found if r.kind != "S" or _owner(session, r, "i") is None}
+    return {r.oid: dict(_facts(session, r)) for r in relations if r.kind != "S" or _owner(session, r, "i") is None}
 
 
 def relation_definitions(
@@ -120,13 +120,13 @@ def relation_definitions(
         yield described
 
 
-def _words(found: Relation) -> str:
-    return f"{WORDS[found.kind]} {naming.qualified(found)}"
+def _words(rel: Relation) -> str:
+    return f"{WORDS[rel.kind]} {naming.qualified(rel)}"
 
 
-def _columns_of_view(found: Relation) -> str:
+def _columns_of_view(rel: Relation) -> str:
     """A view's columns cannot be changed; OR REPLACE can only add some."""
-    return ", ".join(f"{quote_identifier(c.name)} {format_type(c.type, c.typmod)}" for c in found.columns)
+    return ", ".join(f"{quote_identifier(c.name)} {format_type(c.type, c.typmod)}" for c in rel.columns)
 
 
 def _owner(session: Session, sequence: Relation, how: str) -> pg_depend | None:
@@ -137,30 +137,30 @@ def _owner(session: Session, sequence: Relation, how: str) -> pg_depend | None:
 # --- facts ------------------------------------------------------------------------------------------------------------
 
 
-def _facts(session: Session, found: Relation) -> Facts:
+def _facts(session: Session, rel: Relation) -> Facts:
     """In the order in which a dump has those of a stage."""
-    words = _words(found)
-    if found.kind == "S":
-        yield from _sequence(session, found)
-    elif found.kind == "v":
-        yield from _view(session, found)
-    elif found.kind == "m":
-        yield "created", _dumped(Stage.CREATE, _create_materialized_view(session, found))
-        yield from _settings(session, found)
-        if found.populated:
+    words = _words(rel)
+    if rel.kind == "S":
+        yield from _sequence(session, rel)
+    elif rel.kind == "v":
+        yield from _view(session, rel)
+    elif rel.kind == "m":
+        yield "created", _dumped(Stage.CREATE, _create_materialized_view(session, rel))
+        yield from _settings(session, rel)
+        if rel.populated:
             yield "rows", _dumped(Stage.ROWS, f"REFRESH {words};")
     else:
-        yield from _table(session, found)
-    for option in found.options or ():
+        yield from _table(session, rel)
+    for option in rel.options or ():
         name = option.partition("=")[0]
         made, undone = f"ALTER {words} SET ({options_text([option])});", f"ALTER {words} RESET ({name});"
         yield f"option {name}", Fact(Phase.ATTRIBUTES, (made,), (undone,), stage=Stage.NOWHERE)
-    if found.kind in "rp":
-        yield from _constraints(session, found)
-    if found.kind in "rpm":
-        yield from _indexes(session, found)
-    yield from _attributes(session, found)
-    yield from _triggers(session, found)
+    if rel.kind in "rp":
+        yield from _constraints(session, rel)
+    if rel.kind in "rpm":
+        yield from _indexes(session, rel)
+    yield from _attributes(session, rel)
+    yield from _triggers(session, rel)
 
 
 def _dumped(stage: Stage, *texts: str) -> Fact:
@@ -168,14 +168,14 @@ def _dumped(stage: Stage, *texts: str) -> Fact:
     return Fact(Phase.ATTRIBUTES, (), stage=stage, dumped=texts)
 
 
-def _sequence(session: Session, found: Relation) -> Facts:
-    row = one(session, pg_sequence, seqrelid=found.oid)
+def _sequence(session: Session, rel: Relation) -> Facts:
+    row = one(session, pg_sequence, seqrelid=rel.oid)
     assert row is not None
-    words = _words(found)
-    yield "created", _dumped(Stage.CREATE, create_sequence(found, row))
+    words = _words(rel)
+    yield "created", _dumped(Stage.CREATE, create_sequence(rel, row))
     options = f"AS {format_type(row.seqtypid)} {all_options(row)}"
     yield "options", Fact(Phase.SEQUENCES, (f"ALTER {words} {options};",), stage=Stage.NOWHERE)
-    owned = _owner(session, found, "a")
+    owned = _owner(session, rel, "a")
     if owned is not None and owned.refobjsubid:
         table = relation(session, owned.refobjid)
         column = f"{naming.qualified(table)}.{quote_identifier(table.attributes[owned.refobjsubid - 1].name)}"
@@ -183,72 +183,72 @@ def _sequence(session: Session, found: Relation) -> Facts:
         yield "owned by", Fact(Phase.ATTRIBUTES, (made,), (undone,), stage=Stage.OWNED)
 
 
-def _view(session: Session, found: Relation) -> Facts:
-    query, name = view_definition(session, found.oid), naming.qualified(found)
-    created = f"CREATE VIEW {name}{_with_options(found)} AS\n{query}"
+def _view(session: Session, rel: Relation) -> Facts:
+    query, name = view_definition(session, rel.oid), naming.qualified(rel)
+    created = f"CREATE VIEW {name}{_with_options(rel)} AS\n{query}"
     made = f"CREATE OR REPLACE VIEW {name} AS\n{query}"
     yield "definition", Fact(Phase.RELATIONS, (made,), stage=Stage.CREATE, dumped=(created,))
 
 
-def _create_materialized_view(session: Session, found: Relation) -> str:
+def _create_materialized_view(session: Session, rel: Relation) -> str:
     """Without data, which is there only when everything below has its rows."""
-    query = (view_definition(session, found.oid) or "").removesuffix(";")
-    return f"CREATE {_words(found)}{_with_options(found)} AS\n{query}\n  WITH NO DATA;"
+    query = (view_definition(session, rel.oid) or "").removesuffix(";")
+    return f"CREATE {_words(rel)}{_with_options(rel)} AS\n{query}\n  WITH NO DATA;"
 
 
-def _with_options(found: Relation) -> str:
-    return f" WITH ({options_text(found.options)})" if found.options else ""
+def _with_options(rel: Relation) -> str:
+    return f" WITH ({options_text(rel.options)})" if rel.options else ""
 
 
-def _attributes(session: Session, found: Relation) -> Facts:
+def _attributes(session: Session, rel: Relation) -> Facts:
     """Owner, replica identity, row security, comments, privileges."""
-    name, words = naming.qualified(found), _words(found)
-    if found.kind != "S" or _owner(session, found, "a") is None:  # its owner changes with that of its table
-        yield "owner", Fact(Phase.ATTRIBUTES, (naming.owner(session, words, found.owner),))
-    if found.kind in "rpm" and found.replident != "i":
-        made = f"ALTER TABLE ONLY {name} REPLICA IDENTITY {_REPLICA_IDENTITY[found.replident]};"
-        stage = Stage.NOWHERE if found.replident == "d" else Stage.ATTRIBUTES
+    name, words = naming.qualified(rel), _words(rel)
+    if rel.kind != "S" or _owner(session, rel, "a") is None:  # its owner changes with that of its table
+        yield "owner", Fact(Phase.ATTRIBUTES, (naming.owner(session, words, rel.owner),))
+    if rel.kind in "rpm" and rel.replident != "i":
+        made = f"ALTER TABLE ONLY {name} REPLICA IDENTITY {_REPLICA_IDENTITY[rel.replident]};"
+        stage = Stage.NOWHERE if rel.replident == "d" else Stage.ATTRIBUTES
         yield "replica identity", Fact(Phase.ATTRIBUTES, (made,), stage=stage)
-    if found.row_security:
+    if rel.row_security:
         made, undone = (f"ALTER TABLE {name} {word} ROW LEVEL SECURITY;" for word in ("ENABLE", "DISABLE"))
         yield "row level security", Fact(Phase.ATTRIBUTES, (made,), (undone,))
-    if found.force_row_security:
+    if rel.force_row_security:
         made, undone = (f"ALTER TABLE ONLY {name} {word} ROW LEVEL SECURITY;" for word in ("FORCE", "NO FORCE"))
         yield "force row security", Fact(Phase.ATTRIBUTES, (made,), (undone,))
-    yield from naming.comment(session, words, PG_CLASS, found.oid).items()
-    for column in found.columns:
+    yield from naming.comment(session, words, PG_CLASS, rel.oid).items()
+    for column in rel.columns:
         short = quote_identifier(column.name)
         of_column = f"COLUMN {name}.{short}"
-        yield from naming.comment(session, of_column, PG_CLASS, found.oid, column.num, of=f"column {short}").items()
-    for row in constraints_of(session, found.oid):
+        yield from naming.comment(session, of_column, PG_CLASS, rel.oid, column.num, of=f"column {short}").items()
+    for row in constraints_of(session, rel.oid):
         if row.contype != "f" or not row.conparentid:  # a partition's foreign key may get another name
             short = quote_identifier(row.conname)
             on = f"CONSTRAINT {short} ON {name}"
             for key, fact in naming.comment(session, on, PG_CONSTRAINT, row.oid, of=f"constraint {short}").items():
                 yield key, fact if _is_compared(row) else _dumped(Stage.ATTRIBUTES, *fact.made)
-    granted, kind = (words, ObjectKind.SEQUENCE) if found.kind == "S" else (f"TABLE {name}", ObjectKind.TABLE)
-    yield from naming.privileges(session, granted, kind, found.owner, found.acl).items()
-    for column in found.columns:
+    granted, kind = (words, ObjectKind.SEQUENCE) if rel.kind == "S" else (f"TABLE {name}", ObjectKind.TABLE)
+    yield from naming.privileges(session, granted, kind, rel.owner, rel.acl).items()
+    for column in rel.columns:
         short = quote_identifier(column.name)
-        yield from naming.privileges(session, granted, ObjectKind.COLUMN, found.owner, column.acl, short).items()
+        yield from naming.privileges(session, granted, ObjectKind.COLUMN, rel.owner, column.acl, short).items()
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _table(session: Session, found: Relation) -> Facts:
-    name = naming.qualified(found)
-    yield "created", _dumped(Stage.CREATE, create_table(session, found, columns_above(session, found)))
-    yield from _settings(session, found)
-    yield "identity columns", _dumped(Stage.CREATE, *identities(session, found))
-    if naming.is_unlogged(session, found):
+def _table(session: Session, rel: Relation) -> Facts:
+    name = naming.qualified(rel)
+    yield "created", _dumped(Stage.CREATE, create_table(session, rel, columns_above(session, rel)))
+    yield from _settings(session, rel)
+    yield "identity columns", _dumped(Stage.CREATE, *identities(session, rel))
+    if naming.is_unlogged(session, rel):
         made, undone = (f"ALTER TABLE {name} SET {word};" for word in ("UNLOGGED", "LOGGED"))
         yield "persistence", Fact(Phase.ATTRIBUTES, (made,), (undone,), stage=Stage.NOWHERE)
-    for parent in parents(session, found.oid):
+    for parent in parents(session, rel.oid):
         above = naming.qualified(relation(session, parent))
-        if found.is_partition:
+        if rel.is_partition:
             attach, undone = (f"ALTER TABLE ONLY {above} {word} PARTITION {name}" for word in ("ATTACH", "DETACH"))
-            made = f"{attach} {partition_bound_text(session, found.oid)};"
+            made = f"{attach} {partition_bound_text(session, rel.oid)};"
             yield "partition", Fact(Phase.PARTITIONS, (made,), (f"{undone};",), anew=True, stage=Stage.PARTITIONS)
         else:
             made, undone = (f"ALTER TABLE {name} {word} {above};" for word in ("INHERIT", "NO INHERIT"))
@@ -256,18 +256,18 @@ def _table(session: Session, found: Relation) -> Facts:
             yield f"parent {above}", fact
 
 
-def _settings(session: Session, found: Relation) -> Facts:
+def _settings(session: Session, rel: Relation) -> Facts:
     """Settings of columns that CREATE leaves out: NOT NULL and the default of an inherited column, statistics, storage,
     compression."""
-    named, above = not_nulls(session, found.oid), columns_above(session, found)
-    for column in found.columns:
+    named, above = not_nulls(session, rel.oid), columns_above(session, rel)
+    for column in rel.columns:
         short = quote_identifier(column.name)
-        prefix = f"ALTER TABLE ONLY {naming.qualified(found)} ALTER COLUMN {short} SET"
-        if not is_printed(found, column):
+        prefix = f"ALTER TABLE ONLY {naming.qualified(rel)} ALTER COLUMN {short} SET"
+        if not is_printed(rel, column):
             inherited = any(c.notnull for c in above.get(column.name, ()))
             if column.notnull and column.num not in named and not inherited:
                 yield f"{prefix} NOT NULL", _dumped(Stage.CREATE, f"{prefix} NOT NULL;")
-            default = default_of(session, found, column, above)
+            default = default_of(session, rel, column, above)
             if default is not None and not column.generated:
                 yield f"{prefix} DEFAULT", _dumped(Stage.CREATE, f"{prefix} DEFAULT {default};")
         kind = type_by_oid(column.type)
@@ -284,20 +284,20 @@ def _settings(session: Session, found: Relation) -> Facts:
                 yield f"{prefix} {word}", Fact(Phase.ATTRIBUTES, (made,), (undone,), of=of, stage=Stage.CREATE)
 
 
-def _constraints(session: Session, found: Relation) -> Facts:
+def _constraints(session: Session, rel: Relation) -> Facts:
     """Those without an index."""
-    for row in rows(session, pg_constraint, conrelid=found.oid):
+    for row in rows(session, pg_constraint, conrelid=rel.oid):
         if row.contype == "f" and not row.conparentid:
-            yield _constraint(session, found, row, Stage.FOREIGN_KEYS)
+            yield _constraint(session, rel, row, Stage.FOREIGN_KEYS)
         elif row.conislocal and row.contype in "cn" and not row.convalidated:  # CREATE TABLE has no NOT VALID
-            yield _constraint(session, found, row, Stage.CHECKS)
+            yield _constraint(session, rel, row, Stage.CHECKS)
         elif row.conislocal and row.contype == "c":
-            yield _constraint(session, found, row, Stage.NOWHERE)
+            yield _constraint(session, rel, row, Stage.NOWHERE)
 
 
-def _constraint(session: Session, found: Relation, row: pg_constraint, stage: Stage) -> tuple[str, Fact]:
-    name, short = naming.qualified(found), quote_identifier(row.conname)
-    only = "" if found.kind == "p" or row.contype in "cn" else "ONLY "
+def _constraint(session: Session, rel: Relation, row: pg_constraint, stage: Stage) -> tuple[str, Fact]:
+    name, short = naming.qualified(rel), quote_identifier(row.conname)
+    only = "" if rel.kind == "p" or row.contype in "cn" else "ONLY "
     made = f"ALTER TABLE {only}{name} ADD CONSTRAINT {short} {constraint_definition(session, row.oid)};"
     if not _is_compared(row):
         return f"constraint {short}", _dumped(stage, made)
@@ -317,15 +317,15 @@ def _object(phase: Phase, made: str, undone: str, stage: Stage, *, anew: bool = 
     )  # fmt: skip
 
 
-def _indexes(session: Session, found: Relation) -> Facts:
-    name = naming.qualified(found)
-    for index in indexes(session, found.oid):
+def _indexes(session: Session, rel: Relation) -> Facts:
+    name = naming.qualified(rel)
+    for index in indexes(session, rel.oid):
         there = relation(session, index.indexrelid)
         short, whole = quote_identifier(there.name), naming.qualified(there)
-        keys = constraints_of_index(session, there.oid, found.oid)
+        keys = constraints_of_index(session, there.oid, rel.oid)
         made = (index_definition(session, there.oid) or "").replace(" ON ONLY ", " ON ", 1) + ";"
         if keys:
-            is_called, fact = _constraint(session, found, keys[0], Stage.INDEXES)
+            is_called, fact = _constraint(session, rel, keys[0], Stage.INDEXES)
         elif one(session, pg_inherits, inhrelid=there.oid) is not None:  # comes with that of the partitioned table
             is_called, fact = f"index {short}", _dumped(Stage.INDEXES, made)
         else:
@@ -341,10 +341,10 @@ def _indexes(session: Session, found: Relation) -> Facts:
         yield from text.items()
 
 
-def _triggers(session: Session, found: Relation) -> Facts:
+def _triggers(session: Session, rel: Relation) -> Facts:
     """The copies of a partition come with the trigger of the partitioned table."""
-    name, at = naming.qualified(found), Stage.TRIGGERS
-    for trigger in triggers_of(session, found.oid):
+    name, at = naming.qualified(rel), Stage.TRIGGERS
+    for trigger in triggers_of(session, rel.oid):
         short = quote_identifier(trigger.name)
         word, is_called = f"TRIGGER {short} ON {name}", f"trigger {short}"
         enabled = f"ALTER TABLE {name} {_ENABLED[trigger.enabled]} TRIGGER {short};"

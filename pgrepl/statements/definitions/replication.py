@@ -124,14 +124,14 @@ def _generated_fact(words: str, publication: PublicationFacts) -> dict[str, Fact
 def _members(session: Session, publication: PublicationFacts, *, by_name: bool = False) -> dict[str, str]:
     """The clauses that drop and add each member of a publication. `by_name`: column lists in the order of the names, as
     the columns of the tables that are compared may have another."""
-    found = {}
+    members = {}
     for member in member_tables(session, publication):
         words = f"TABLE ONLY {naming.qualified(member.table)}"
-        found[words] = words + _restrictions(session, member, by_name)
+        members[words] = words + _restrictions(session, member, by_name)
     for schema in member_schemas(session, publication):
         words = f"TABLES IN SCHEMA {quote_identifier(schema)}"
-        found[words] = words
-    return found
+        members[words] = words
+    return members
 
 
 def _restrictions(session: Session, member: MemberTable, by_name: bool) -> str:
@@ -180,13 +180,13 @@ def server_definitions(session: Session) -> Iterator[Definition]:
 
 
 def _option_facts(words: str, stored: Sequence[str] | None, phase: float) -> dict[str, Fact]:
-    found = {}
+    facts = {}
     for name, value in options_of(stored).items():
         option = quote_identifier(name)
         made = f"ALTER {words} OPTIONS (ADD {option} {quote_literal(value)});"
         undone = f"ALTER {words} OPTIONS (DROP {option});"
-        found[f"option {name}"] = Fact(phase, (made,), (undone,), anew=True, stage=Stage.NOWHERE)
-    return found
+        facts[f"option {name}"] = Fact(phase, (made,), (undone,), anew=True, stage=Stage.NOWHERE)
+    return facts
 
 
 def _foreign_options(stored: Sequence[str] | None) -> str:
@@ -202,13 +202,13 @@ def dump_subscriptions(session: Session) -> Iterator[str]:
     """Only a superuser may read the connection strings."""
     for server in server_definitions(session):
         yield from (text for _, text in server.made)
-    found = subscription_facts(session)
+    subscriptions = subscription_facts(session)
     if not is_superuser(session):
-        if found:
+        if subscriptions:
             session.notice("WARNING", "subscriptions not dumped because current user is not a superuser")
         return
     typed = {}
-    for each in found:
+    for each in subscriptions:
         publications = ", ".join(map(quote_identifier, each.publications))
         typed[each.name] = (
             f"CREATE SUBSCRIPTION {quote_identifier(each.name)} {_connection(each)} PUBLICATION {publications}"

@@ -163,12 +163,12 @@ _ABOUT = Phase.TYPES + 0.9
 
 
 def type_definitions(session: Session) -> Iterator[Definition]:
-    found = types_in_order(session, sorted(row.oid for row in type_rows(session)))
-    for place, row in enumerate(found):
+    types = types_in_order(session, sorted(row.oid for row in type_rows(session)))
+    for place, row in enumerate(types):
         name = type_definition_name(session, row)
         words = f"{'DOMAIN' if row.typtype == 'd' else 'TYPE'} {name}"
         facts = dict(_facts_of_type(session, row, words))
-        made = [(Phase.TYPES + place / len(found) / 4, create_type(session, row)), *statements(facts)]
+        made = [(Phase.TYPES + place / len(types) / 4, create_type(session, row)), *statements(facts)]
         described = Definition("type", name, made, words, facts, fixed={"kind": row.typtype})
         if row.typtype == "e":
             described.labels = tuple([label.enumlabel for label in labels_of(session, row.oid)])

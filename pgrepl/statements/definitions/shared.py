@@ -237,11 +237,11 @@ def _setting_value(name: str, value: str) -> str:
         return quote_literal(value)
     items, at = [], 0
     while at < len(value):
-        found = _ITEM.match(value, at)
-        if found is None or found.end() == at:
+        match = _ITEM.match(value, at)
+        if match is None or match.end() == at:
             return quote_literal(value)
-        items.append(found[2] if found[1] is None else found[1].replace('""', '"'))
-        at = found.end()
+        items.append(match[2] if match[1] is None else match[1].replace('""', '"'))
+        at = match.end()
     return ", ".join(map(quote_literal, items))
 
 

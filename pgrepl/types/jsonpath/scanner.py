@@ -173,9 +173,9 @@ class JsonPathScanner:
     def _longest(self, rules: tuple[tuple[str, re.Pattern[str]], ...]) -> tuple[str, str]:
         best, word = "", ""
         for kind, pattern in rules:
-            found = pattern.match(self.text, self.at)
-            if found is not None and found.end() - self.at > len(word):
-                best, word = kind, found[0]
+            match = pattern.match(self.text, self.at)
+            if match is not None and match.end() - self.at > len(word):
+                best, word = kind, match[0]
         self.at += len(word)
         return best, word
 
@@ -190,10 +190,10 @@ class JsonPathScanner:
         """An unquoted name or key word. One that a comment ends is lost, as in PostgreSQL."""
         out: list[str] = []
         while self.at < len(self.text):
-            found = _WORD_PART.match(self.text, self.at)
-            if found is not None:
-                out.append(found[0])
-                self.at = found.end()
+            match = _WORD_PART.match(self.text, self.at)
+            if match is not None:
+                out.append(match[0])
+                self.at = match.end()
             elif self.text[self.at] == "\\":
                 out.append(self._escape())
             elif self.text.startswith("/*", self.at):
@@ -213,10 +213,10 @@ class JsonPathScanner:
     def _quoted(self, kind: str) -> Token:
         out: list[str] = []
         while True:
-            found = _STRING_PART.match(self.text, self.at)
-            if found is not None:
-                out.append(found[0])
-                self.at = found.end()
+            match = _STRING_PART.match(self.text, self.at)
+            if match is not None:
+                out.append(match[0])
+                self.at = match.end()
             elif self.at >= len(self.text):
                 fail("unterminated quoted string", "")
             elif self.text[self.at] == '"':

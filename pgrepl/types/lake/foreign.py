@@ -65,9 +65,9 @@ def foreign_form(lake: str) -> Form:
     """The form of any DuckLake type except lists, structs and maps."""
     if lake in _PLAIN:
         return form(_PLAIN[lake])
-    found = _DECIMAL.fullmatch(lake)
-    if found is not None:
-        precision, scale = int(found[1]), int(found[2])
+    match = _DECIMAL.fullmatch(lake)
+    if match is not None:
+        precision, scale = int(match[1]), int(match[2])
         return form(oids.NUMERIC, (precision << 16 | scale) + 4)
     make = _OTHERS.get(lake)
     if make is None:

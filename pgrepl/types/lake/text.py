@@ -83,27 +83,27 @@ def read_timestamp(text: str) -> int:
 
 
 def _matched(pattern: re.Pattern[str], text: str, what: str) -> re.Match[str]:
-    found = pattern.fullmatch(text)
-    if found is None:
+    match = pattern.fullmatch(text)
+    if match is None:
         raise ValueError(f"not a {what}: {text!r}")
-    return found
+    return match
 
 
-def _days(found: re.Match[str]) -> int:
-    year = int(found[1])
-    return julian(1 - year if found[4] else year, int(found[2]), int(found[3])) - UNIX_EPOCH_JULIAN
+def _days(match: re.Match[str]) -> int:
+    year = int(match[1])
+    return julian(1 - year if match[4] else year, int(match[2]), int(match[3])) - UNIX_EPOCH_JULIAN
 
 
-def _usecs(found: re.Match[str], at: int) -> int:
-    seconds = int(found[at]) * 3600 + int(found[at + 1]) * 60 + int(found[at + 2] or 0)
-    return seconds * 1_000_000 + int((found[at + 3] or "")[:6].ljust(6, "0"))
+def _usecs(match: re.Match[str], at: int) -> int:
+    seconds = int(match[at]) * 3600 + int(match[at + 1]) * 60 + int(match[at + 2] or 0)
+    return seconds * 1_000_000 + int((match[at + 3] or "")[:6].ljust(6, "0"))
 
 
-def _offset(found: re.Match[str], at: int) -> int:
-    if found[at] is None:
+def _offset(match: re.Match[str], at: int) -> int:
+    if match[at] is None:
         return 0
-    seconds = int(found[at + 1]) * 3600 + int(found[at + 2] or 0) * 60 + int(found[at + 3] or 0)
-    return -seconds if found[at] == "-" else seconds
+    seconds = int(match[at + 1]) * 3600 + int(match[at + 2] or 0) * 60 + int(match[at + 3] or 0)
+    return -seconds if match[at] == "-" else seconds
 
 
 # --- binary strings -----------------------------------------------------------------------------------------------

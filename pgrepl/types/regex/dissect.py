@@ -145,15 +145,15 @@ class Dissection:
                 if place == end:
                     return at
                 if place > at and left > 1 and (place, left - 1) not in failed:
-                    found = search(place, left - 1)
-                    if found is not None:
-                        return found
+                    match = search(place, left - 1)
+                    if match is not None:
+                        return match
             failed.add((at, left))
             return None
 
-        found = search(begin, part.high)
-        assert found is not None
-        return found
+        match = search(begin, part.high)
+        assert match is not None
+        return match
 
 
 class _Attempts:

@@ -98,11 +98,11 @@ class Regex:
     def _each(self, text: str, start: int) -> Iterator[Match]:
         play = Play(self, text)
         while start <= len(text):
-            found = play.search(start)
-            if found is None:
+            match = play.search(start)
+            if match is None:
                 return
-            yield found
-            start = found.end() if found.end() > found.start() else found.end() + 1
+            yield match
+            start = match.end() if match.end() > match.start() else match.end() + 1
 
     # --- automata -----------------------------------------------------------------------------------------------------
 

@@ -83,13 +83,13 @@ _INT = re.compile(r"[-+]?[0-9]+", re.ASCII)
 
 def leading_int(text: str) -> tuple[int, str]:
     """The integer at the start of a text, as C's strtol reads it, and the rest."""
-    found = _INT.match(text)
-    if found is None:
+    match = _INT.match(text)
+    if match is None:
         return 0, text
-    value = int(found[0])
+    value = int(match[0])
     if not -(2**31) <= value < 2**31:
         raise field_overflow()
-    return value, text[found.end() :]
+    return value, text[match.end() :]
 
 
 def fraction(text: str) -> float:
@@ -225,16 +225,16 @@ def month_name(state: Decoding, month: int) -> None:
 
 def decode_clock(word: str, fields: Fields, *, minutes_first: bool = False) -> None:
     """hh:mm, hh:mm:ss[.f], mm:ss.f; minutes_first: of two numbers the first are minutes (MINUTE TO SECOND)."""
-    found = re.fullmatch(r"([0-9]+):([0-9]*)(?::([0-9]*))?(\.[0-9]*)?(.*)", word, re.ASCII)
-    if found is None or found[5]:
+    match = re.fullmatch(r"([0-9]+):([0-9]*)(?::([0-9]*))?(\.[0-9]*)?(.*)", word, re.ASCII)
+    if match is None or match[5]:
         raise bad_format()
-    hour, minute, second = int(found[1]), int(found[2] or 0), int(found[3] or 0)
+    hour, minute, second = int(match[1]), int(match[2] or 0), int(match[3] or 0)
     if hour >= 2**63 or minute >= 2**31 or second >= 2**31:
         raise field_overflow()
     usec = 0
-    if found[4]:
-        usec = fraction_usecs(found[4])
-    if found[3] is None and (found[4] or minutes_first):
+    if match[4]:
+        usec = fraction_usecs(match[4])
+    if match[3] is None and (match[4] or minutes_first):
         if hour >= 2**31:
             raise field_overflow()
         hour, minute, second = 0, hour, minute
@@ -252,13 +252,13 @@ def decode_zone(word: str) -> int:
     """`+05:30` → seconds west of Greenwich."""
     if word[:1] not in ("+", "-"):
         raise bad_format()
-    found = re.match(r"([-+]?[0-9]*)(?::([-+]?[0-9]*)(?::([-+]?[0-9]*))?)?", word[1:], re.ASCII)
-    assert found is not None
-    hour, minute, second = (int(part) if (part or "").strip("+-") else 0 for part in found.groups())
-    rest = word[1 + found.end() :]
+    match = re.match(r"([-+]?[0-9]*)(?::([-+]?[0-9]*)(?::([-+]?[0-9]*))?)?", word[1:], re.ASCII)
+    assert match is not None
+    hour, minute, second = (int(part) if (part or "").strip("+-") else 0 for part in match.groups())
+    rest = word[1 + match.end() :]
     if max(abs(hour), abs(minute), abs(second)) >= 2**31:
         raise InputError("zone_displacement")
-    if found[2] is None and not rest and len(word) > 3:
+    if match[2] is None and not rest and len(word) > 3:
         hour, minute = divmod(hour, 100)
     if not 0 <= hour <= MAX_ZONE_HOUR or not 0 <= minute < 60 or not 0 <= second < 60:
         raise InputError("zone_displacement")
@@ -279,11 +279,11 @@ def decode_date(state: Decoding, word: str) -> int:
     numbers = []
     at = 0
     while at < len(word):
-        found = _PIECE.search(word, at)
-        if found is None:
+        match = _PIECE.search(word, at)
+        if match is None:
             raise bad_format()
-        piece = found[0]
-        at = found.end() + 1  # any character behind a piece is a separator, even a letter
+        piece = match[0]
+        at = match.end() + 1  # any character behind a piece is a separator, even a letter
         if piece[0].isdigit():
             numbers.append(piece)
             continue

@@ -195,11 +195,11 @@ _EPOCH = date(2000, 1, 1).toordinal()
 
 def plain_date(text: str) -> int | None:
     """Days since 2000-01-01; None: the text is not in plain form, or not a valid date."""
-    found = _DATE.fullmatch(text)
-    if found is None:
+    match = _DATE.fullmatch(text)
+    if match is None:
         return None
     try:
-        return date(int(found[1]), int(found[2]), int(found[3])).toordinal() - _EPOCH
+        return date(int(match[1]), int(match[2]), int(match[3])).toordinal() - _EPOCH
     except ValueError:
         return None
 
@@ -207,10 +207,10 @@ def plain_date(text: str) -> int | None:
 def plain_timestamp(text: str, *, zoned: bool) -> int | None:
     """Microseconds since 2000-01-01; None: not in plain form, or not valid. `zoned`: the text must have a UTC
     offset."""
-    found = _TIMESTAMP.fullmatch(text)
-    if found is None:
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
         return None
-    year, month, day, hour, minute, second, fraction, sign, hours, minutes = found.groups()
+    year, month, day, hour, minute, second, fraction, sign, hours, minutes = match.groups()
     if zoned and sign is None:
         return None
     try:

@@ -256,27 +256,27 @@ _NUMBER = re.compile(r"([-+]?[0-9]*)(?:(-)((?:[-+]?[0-9]+)?))?(.*)", re.ASCII)
 
 def _number(word: str) -> tuple[int, float, bool]:
     """A number with its fraction, or years-months as months."""
-    found = _NUMBER.fullmatch(word)
-    if found is None:
+    match = _NUMBER.fullmatch(word)
+    if match is None:
         raise bad_format()
-    value = int(found[1]) if found[1].strip("+-") else 0
+    value = int(match[1]) if match[1].strip("+-") else 0
     if not -INT8_MAX - 1 <= value <= INT8_MAX:
         raise field_overflow()
-    if found[2]:
-        months = int(found[3]) if found[3].strip("+-") else 0
+    if match[2]:
+        months = int(match[3]) if match[3].strip("+-") else 0
         if not 0 <= months < 12:
             raise field_overflow()
-        if found[4]:
+        if match[4]:
             raise bad_format()
         total = value * 12 + (-months if word[0] == "-" else months)
         if not -INT8_MAX - 1 <= total <= INT8_MAX:
             raise field_overflow()
         return total, 0.0, True
-    if not found[4]:
+    if not match[4]:
         return value, 0.0, False
-    if found[4][0] != ".":
+    if match[4][0] != ".":
         raise bad_format()
-    part = fraction(found[4])
+    part = fraction(match[4])
     return value, -part if word[0] == "-" else part, False
 
 
@@ -297,15 +297,15 @@ class _Iso:
         return self.text[self.at : self.at + 1]
 
     def number(self) -> tuple[int, float]:
-        found = _ISO_NUMBER.match(self.text, self.at)
-        if found is None or found[0][0] == "+":
+        match = _ISO_NUMBER.match(self.text, self.at)
+        if match is None or match[0][0] == "+":
             raise bad_format()
-        value = float(found[0])
+        value = float(match[0])
         if value in (float("inf"), float("-inf")):
             raise bad_format()
         if abs(value) > 1.0e15:
             raise field_overflow()
-        self.start, self.at = self.at, found.end()
+        self.start, self.at = self.at, match.end()
         return int(value), value - int(value)
 
     def width(self) -> int:

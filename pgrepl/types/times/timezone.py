@@ -270,18 +270,18 @@ _AMERICAN = ("M3.2.0", "M11.1.0")  # PostgreSQL's rules for a zone that gives no
 @lru_cache(maxsize=64)
 def parse_posix(text: str) -> PosixZone | None:
     """As tzparse does: `EST5EDT`, `<+07>-7`, `CET-1CEST,M3.5.0,M10.5.0/3`. None: not a POSIX zone."""
-    found = _POSIX.fullmatch(text)
-    if found is None:
+    match = _POSIX.fullmatch(text)
+    if match is None:
         return None
-    west = _seconds(found["offset"], 24 * 7 - 1)
+    west = _seconds(match["offset"], 24 * 7 - 1)
     if west is None:
         return None
-    standard = Offset(-west, False, found["quoted"] if found["quoted"] is not None else found["std"])
-    name = found["dquoted"] or found["dst"]
+    standard = Offset(-west, False, match["quoted"] if match["quoted"] is not None else match["std"])
+    name = match["dquoted"] or match["dst"]
     if name is None:
         return PosixZone(standard)
-    summer_west = west - 3600 if found["doffset"] is None else _seconds(found["doffset"], 24 * 7 - 1)
-    begin, end = (_change(found["begin"] or _AMERICAN[0]), _change(found["end"] or _AMERICAN[1]))
+    summer_west = west - 3600 if match["doffset"] is None else _seconds(match["doffset"], 24 * 7 - 1)
+    begin, end = (_change(match["begin"] or _AMERICAN[0]), _change(match["end"] or _AMERICAN[1]))
     if summer_west is None or begin is None or end is None:
         return None
     return PosixZone(standard, Offset(-summer_west, True, name), begin, end)

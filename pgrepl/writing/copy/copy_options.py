@@ -118,12 +118,12 @@ def _columns(option: DefElem) -> Names:
 
 
 def _encoding(option: DefElem) -> str:
-    found = encoding_name(get_string(option))
-    if found is None:
+    encoding = encoding_name(get_string(option))
+    if encoding is None:
         raise PgError(
             "22023", f'argument to option "{option.name}" must be a valid encoding name', location=option.location
         )
-    return found
+    return encoding
 
 
 def _on_error(option: DefElem, is_from: bool) -> bool:
@@ -253,36 +253,36 @@ def _check_contained(mark: str, options: CopyOptions, name: str, sqlstate: str) 
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-def copied_columns(found: Relation, names: Sequence[str]) -> list[Attribute]:
+def copied_columns(rel: Relation, names: Sequence[str]) -> list[Attribute]:
     """The columns in the list, or all; generated ones are neither copied out nor in (CopyGetAttnums)."""
     if not names:
-        return [a for a in found.columns if not a.generated]
-    _check(names, found, ())
-    by_name = {a.name: a for a in found.columns}
+        return [a for a in rel.columns if not a.generated]
+    _check(names, rel, ())
+    by_name = {a.name: a for a in rel.columns}
     return [by_name[name] for name in names]
 
 
-def forced(option: str, names: Names, copied: Sequence[str], found: Relation | None) -> list[bool]:
+def forced(option: str, names: Names, copied: Sequence[str], rel: Relation | None) -> list[bool]:
     """For each copied column, whether the option (FORCE_QUOTE and its like) names it."""
     if names == "*":
         return [True] * len(copied)
-    _check(names, found, copied)
+    _check(names, rel, copied)
     for name in names:
         if name not in copied:
             raise PgError("42P10", f'{option} column "{name}" not referenced by COPY')
     return [name in names for name in copied]
 
 
-def _check(names: Sequence[str], found: Relation | None, columns: Sequence[str]) -> None:
+def _check(names: Sequence[str], rel: Relation | None, columns: Sequence[str]) -> None:
     """Each name must be a column of the relation or one of `columns` (those of a query), and occur once."""
     for number, name in enumerate(names):
-        attribute = found.attribute(name) if found is not None else None
+        attribute = rel.attribute(name) if rel is not None else None
         if attribute is not None and attribute.generated:
             raise PgError(
                 "42P10", f'column "{name}" is a generated column', detail="Generated columns cannot be used in COPY."
             )
         if attribute is None and name not in columns:
-            of_relation = f' of relation "{found.name}"' if found is not None else ""
+            of_relation = f' of relation "{rel.name}"' if rel is not None else ""
             raise PgError("42703", f'column "{name}"{of_relation} does not exist')
         if name in names[:number]:
             raise PgError("42701", f'column "{name}" specified more than once')
@@ -296,68 +296,68 @@ _WORDS = {"v": "view", "m": "materialized view", "f": "foreign table", "S": "seq
 
 def open_relation(session: Session, name: RangeVar) -> Relation:
     """As table_openrv: without a place in the text, and no index."""
-    found = find_relation(session, replace(name, location=-1))
-    if found.kind in ("i", "I"):
+    relation = find_relation(session, replace(name, location=-1))
+    if relation.kind in ("i", "I"):
         raise PgError(
             "42809",
-            f'cannot open relation "{found.name}"',
+            f'cannot open relation "{relation.name}"',
             detail="This operation is not supported for "
-            + ("indexes." if found.kind == "i" else "partitioned indexes."),
+            + ("indexes." if relation.kind == "i" else "partitioned indexes."),
         )
-    return found
+    return relation
 
 
-def copies_partitions(session: Session, found: Relation) -> bool:
+def copies_partitions(session: Session, rel: Relation) -> bool:
     """Does COPY TO read the partitions of the table? (A23)"""
-    return found.kind == "p" and session.settings.get("pgrepl.copy_partitioned") == "on"
+    return rel.kind == "p" and session.settings.get("pgrepl.copy_partitioned") == "on"
 
 
-def check_source(session: Session, found: Relation) -> None:
+def check_source(session: Session, rel: Relation) -> None:
     """COPY TO reads tables only; since 18 materialized views that are populated, too."""
-    if found.kind == "r" or copies_partitions(session, found):
+    if rel.kind == "r" or copies_partitions(session, rel):
         return
-    if found.kind == "m" and session.settings.release >= 18:
-        if found.populated:
+    if rel.kind == "m" and session.settings.release >= 18:
+        if rel.populated:
             return
-        text = f'cannot copy from unpopulated materialized view "{found.name}"'
+        text = f'cannot copy from unpopulated materialized view "{rel.name}"'
         raise PgError("0A000", text, hint="Use the REFRESH MATERIALIZED VIEW command.")
-    what = f'{_WORDS.get(found.kind, "non-table relation")} "{found.name}"'
-    hint = "Try the COPY (SELECT ...) TO variant." if found.kind in "vmfp" else None
+    what = f'{_WORDS.get(rel.kind, "non-table relation")} "{rel.name}"'
+    hint = "Try the COPY (SELECT ...) TO variant." if rel.kind in "vmfp" else None
     raise PgError("42809", f"cannot copy from {what}", hint=hint)
 
 
-def check_target(session: Session, found: Relation) -> None:
+def check_target(session: Session, rel: Relation) -> None:
     """COPY FROM fills tables only; a partitioned one hands its rows on, as do INSTEAD OF triggers of a view."""
-    if found.kind in ("r", "p", "f"):
+    if rel.kind in ("r", "p", "f"):
         return
-    if found.kind == "v" and has_instead_trigger(session, found.oid, TriggerEvent.INSERT):
+    if rel.kind == "v" and has_instead_trigger(session, rel.oid, TriggerEvent.INSERT):
         return
-    what = f'{_WORDS.get(found.kind, "non-table relation")} "{found.name}"'
-    hint = "To enable copying to a view, provide an INSTEAD OF INSERT trigger." if found.kind == "v" else None
+    what = f'{_WORDS.get(rel.kind, "non-table relation")} "{rel.name}"'
+    hint = "To enable copying to a view, provide an INSTEAD OF INSERT trigger." if rel.kind == "v" else None
     raise PgError("42809", f"cannot copy to {what}", hint=hint)
 
 
-def check_freeze(session: Session, found: Relation) -> None:
+def check_freeze(session: Session, rel: Relation) -> None:
     """FREEZE is for tables that no other transaction can have seen yet."""
-    if found.kind == "p":
+    if rel.kind == "p":
         raise PgError("0A000", "cannot perform COPY FREEZE on a partitioned table")
-    if not _is_new(session, found):
+    if not _is_new(session, rel):
         raise PgError(
             "55000",
             "cannot perform COPY FREEZE because the table was not created or truncated in the current subtransaction",
         )
 
 
-def _is_new(session: Session, found: Relation) -> bool:
+def _is_new(session: Session, rel: Relation) -> bool:
     """Whether this transaction created or truncated the table."""
     first = session.transaction.numbering.first_snapshot
     if first is None:
         return False
     link = session.link
-    row = one(session, pg_class, oid=found.oid)
+    row = one(session, pg_class, oid=rel.oid)
     assert row is not None
     begun = link.execute(sql.TABLE_BEGUN, (row.table_id,))[0][0]
     if begun is None or int(begun) >= first:
         return True
     noted = [json.loads(extra or "{}") for (extra,) in link.execute(sql.EXTRA_INFO_FROM, (first,))]
-    return any(found.oid in extra.get("truncate", {}).get("tables", ()) for extra in noted)
+    return any(rel.oid in extra.get("truncate", {}).get("tables", ()) for extra in noted)

@@ -154,18 +154,18 @@ def prepared(stmt: CopyStmt, session: Session) -> tuple[CopyToSource, CopyOption
 def _table(session: Session, stmt: CopyStmt) -> CopyToSource:
     """A table is read without its children, a partitioned one, where that is asked for, with its partitions."""
     assert stmt.relation is not None
-    found = open_relation(session, stmt.relation)
-    columns = copied_columns(found, stmt.columns)
+    rel = open_relation(session, stmt.relation)
+    columns = copied_columns(rel, stmt.columns)
     targets = tuple(ResTarget(ColumnRef((column.name,))) for column in columns)
-    inh = copies_partitions(session, found)
-    query = analyze_query(session, SelectStmt(targets, from_=(RangeVar(found.name, found.schema, inh=inh),)))
+    inh = copies_partitions(session, rel)
+    query = analyze_query(session, SelectStmt(targets, from_=(RangeVar(rel.name, rel.schema, inh=inh),)))
     run.check_named(session, query, session.role)
-    check_source(session, found)
-    return _of_query(query, tuple(column.name for column in columns), found)
+    check_source(session, rel)
+    return _of_query(query, tuple(column.name for column in columns), rel)
 
 
-def _of_query(query: Query, names: tuple[str, ...], found: Relation | None = None) -> CopyToSource:
-    return CopyToSource(names, tuple(base_and_typmod(c.type, c.typmod) for c in query.columns), query, relation=found)
+def _of_query(query: Query, names: tuple[str, ...], rel: Relation | None = None) -> CopyToSource:
+    return CopyToSource(names, tuple(base_and_typmod(c.type, c.typmod) for c in query.columns), query, relation=rel)
 
 
 def _query(session: Session, stmt: Statement) -> CopyToSource:
@@ -307,17 +307,17 @@ class LineWriter:
     @cached_property
     def _special(self) -> Any:
         """A mask of the bytes that are special in a field."""
-        found = np.zeros(256, bool)
-        found[list(self._special_characters.encode())] = True
-        return found
+        special = np.zeros(256, bool)
+        special[list(self._special_characters.encode())] = True
+        return special
 
 
 def _text_field(options: CopyOptions) -> Quoting:
     """Puts backslashes before characters that have a meaning to a reader."""
     special = re.compile(f"[\b-\r\\\\{re.escape(options.delimiter)}]")
 
-    def escape(found: re.Match[str]) -> str:
-        return _LETTERS.get(found[0]) or "\\" + found[0]
+    def escape(match: re.Match[str]) -> str:
+        return _LETTERS.get(match[0]) or "\\" + match[0]
 
     search, sub = special.search, special.sub
     return lambda text: sub(escape, text) if search(text) else text
@@ -331,7 +331,7 @@ def _csv_field(options: CopyOptions, *, force: bool, alone: bool) -> Quoting:
     marker = "\\." if alone else None
 
     def quoted(text: str) -> str:
-        return quote + marks.sub(lambda found: escape + found[0], text) + quote
+        return quote + marks.sub(lambda mark: escape + mark[0], text) + quote
 
     if force:
         return quoted

@@ -120,10 +120,10 @@ def _quick_csv(careful: Splitter, options: CopyOptions, count: int) -> Splitter:
     def split(line: str) -> list[Any]:
         if quote not in line:
             return _plain(line, delimiter, null)
-        found = match(line)
-        if found is None:
+        line_match = match(line)
+        if line_match is None:
             return careful(line)
-        groups = found.groups()
+        groups = line_match.groups()
         return [
             (None if plain == null else plain) if quoted is None else quoted.replace(doubled, quote)
             for quoted, plain in zip(groups[::2], groups[1::2], strict=True)
@@ -186,10 +186,10 @@ def _walk_text(options: CopyOptions) -> Walk:
         else:
             raws, at = [], -1
             while at < len(line):
-                found = field.match(line, at + 1)
-                assert found is not None
-                at = found.end()
-                raws.append(found[0])
+                match = field.match(line, at + 1)
+                assert match is not None
+                at = match.end()
+                raws.append(match[0])
                 if line[at : at + 1] == "\\":  # nothing follows it
                     break
         if raws[-1].endswith("\\") and (len(raws[-1]) - len(raws[-1].rstrip("\\"))) % 2:
@@ -211,9 +211,9 @@ def unescaped(field: str) -> str:
         return field
     beyond_ascii = False
 
-    def resolve(found: re.Match[str]) -> str:
+    def resolve(match: re.Match[str]) -> str:
         nonlocal beyond_ascii
-        octal, hexadecimal, char = found.groups()
+        octal, hexadecimal, char = match.groups()
         if char is not None:
             return _LETTERS.get(char, char)
         code = int(octal, 8) & 0xFF if octal else int(hexadecimal, 16)
@@ -227,8 +227,8 @@ def unescaped(field: str) -> str:
 def _unescaped_bytes(field: str) -> str:
     """Bytes given by number may be parts of characters."""
 
-    def resolve(found: re.Match[bytes]) -> bytes:
-        octal, hexadecimal, char = found.groups()
+    def resolve(escape: re.Match[bytes]) -> bytes:
+        octal, hexadecimal, char = escape.groups()
         if char is not None:
             return _LETTERS.get(char.decode("latin-1"), "").encode() or char
         return bytes([int(octal, 8) & 0xFF if octal else int(hexadecimal, 16)])
@@ -249,22 +249,22 @@ def _walk_csv(options: CopyOptions) -> Walk:
         at, length, more = 0, len(line), True
         while more:
             start = at
-            found = usual.match(line, at) if usual is not None else None
-            if found is not None:
-                at = found.end()
-                stop = found.end(1) + 1
+            end_match = usual.match(line, at) if usual is not None else None
+            if end_match is not None:
+                at = end_match.end()
+                stop = end_match.end(1) + 1
                 more = stop < length
-                yield line[start:stop], True, found[1].replace(doubled, quote)
+                yield line[start:stop], True, end_match[1].replace(doubled, quote)
                 continue
             parts: list[str] = []
             quoted = False
             while True:
-                found = outside.search(line, at)
-                stop = length if found is None else found.start()
+                end_match = outside.search(line, at)
+                stop = length if end_match is None else end_match.start()
                 parts.append(line[at:stop])
                 at = stop + 1
-                more = found is not None
-                if found is None or found[0] == delimiter:
+                more = end_match is not None
+                if end_match is None or end_match[0] == delimiter:
                     break
                 quoted = True
                 at = _quoted_part(line, at, parts)
@@ -273,11 +273,11 @@ def _walk_csv(options: CopyOptions) -> Walk:
     def _quoted_part(line: str, at: int, parts: list[str]) -> int:
         """Read up to the closing quote; returns the position behind it."""
         while True:
-            found = inside.search(line, at)
-            if found is None:
+            match = inside.search(line, at)
+            if match is None:
                 raise PgError("22P04", "unterminated CSV quoted field")
-            parts.append(line[at : found.start()])
-            at, char = found.end(), found[0]
+            parts.append(line[at : match.start()])
+            at, char = match.end(), match[0]
             if char == escape and line[at : at + 1] in (escape, quote):
                 parts.append(line[at])
                 at += 1

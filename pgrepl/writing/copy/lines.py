@@ -142,15 +142,15 @@ class CopyLines:
         """The length of the line without and with its end, and whether the data ended."""
         offset = 0
         while True:
-            found = self._special.search(self._buffer, self._at + offset)
-            if found is None:
+            match = self._special.search(self._buffer, self._at + offset)
+            if match is None:
                 offset = len(self._buffer) - self._at
                 if not self._load():
                     return offset, offset, True
                 continue
-            offset = found.start() - self._at
-            if found[0] != "\\":
-                return offset, offset + self._line_end(found[0], offset), False
+            offset = match.start() - self._at
+            if match[0] != "\\":
+                return offset, offset + self._line_end(match[0], offset), False
             following = self._peek(offset + 1)
             if following == ".":
                 marked = self._marker(offset)
@@ -168,16 +168,16 @@ class CopyLines:
             if marked:
                 return 0, marked, True
         while True:
-            found = self._special.search(self._buffer, self._at + offset)
-            if found is None:
+            match = self._special.search(self._buffer, self._at + offset)
+            if match is None:
                 offset, before = len(self._buffer) - self._at, offset
                 escaped = escaped and offset == before
                 if not self._load():
                     return offset, offset, True
                 continue
-            here = found.start() - self._at
+            here = match.start() - self._at
             escaped = escaped and here == offset
-            offset, char = here, found[0]
+            offset, char = here, match[0]
             # An escape counts only in quotes, and the second of two does not.
             if quoted and char == escape:
                 escaped = not escaped

@@ -63,10 +63,10 @@ def found_again(session: Session, source: RowSource, error: PgError) -> PgError:
         for row in fresh.rows():
             try:
                 check(row)
-            except PgError as found:
-                return placed(found, fresh.place())
-    except PgError as found:
-        return found
+            except PgError as of_row:
+                return placed(of_row, fresh.place())
+    except PgError as of_row:
+        return of_row
     return error
 
 

@@ -72,12 +72,12 @@ class CopyFileColumn:
 def file_column(path: str, file: pq.ParquetFile, number: int) -> CopyFileColumn:
     field = file.schema_arrow.field(number)
     int96 = _is_int96(file, field.name)
-    found = _lake_type("timestamptz" if int96 else field.type)
-    if found is None:
+    lake_type = _lake_type("timestamptz" if int96 else field.type)
+    if lake_type is None:
         raise PgError(
             "0A000", f'column "{field.name}" of file "{path}" is of type {field.type}, which is not supported'
         )
-    lake, fields = found
+    lake, fields = lake_type
     form = read_form(lake, fields)
     spark, made, shipped = form.spark, "{0}", form.typoid
     if str(field.type) == "null":
@@ -185,10 +185,10 @@ def _nested(lake: str, fields: list[Any]) -> tuple[str, tuple[Nested, ...]] | No
     inner = []
     for field in fields:
         # where there are only NULLs, Parquet has them as whole numbers
-        found = ("int32", ()) if str(field.type) == "null" else _lake_type(field.type)
-        if found is None:
+        lake_type = ("int32", ()) if str(field.type) == "null" else _lake_type(field.type)
+        if lake_type is None:
             return None
-        inner.append(Field(field.name, *found))
+        inner.append(Field(field.name, *lake_type))
     return lake, tuple(inner)
 
 
@@ -219,9 +219,9 @@ def groups_of(paths: Sequence[str]) -> list[ParquetGroup]:
         described = list(threads.map(_described, paths))
     together: dict[tuple[CopyFileColumn, ...], tuple[list[str], int]] = {}
     for path, (columns, rows) in zip(paths, described, strict=True):
-        found, count = together.get(columns, ([], 0))
-        together[columns] = ([*found, path], count + rows)
-    return [ParquetGroup(columns, tuple(found), count) for columns, (found, count) in together.items()]
+        same, count = together.get(columns, ([], 0))
+        together[columns] = ([*same, path], count + rows)
+    return [ParquetGroup(columns, tuple(same), count) for columns, (same, count) in together.items()]
 
 
 def _described(path: str) -> tuple[tuple[CopyFileColumn, ...], int]:
@@ -272,10 +272,10 @@ def _local(name: str) -> list[str]:
                 return [os.path.abspath(name)]
         except OSError as error:
             raise not_readable(name, error) from error
-    found: list[str] = []
+    paths: list[str] = []
     for path in sorted(glob.glob(name, recursive=True)):
-        found += sorted(_in_folder(path)) if os.path.isdir(path) else [os.path.abspath(path)]
-    return list(dict.fromkeys(found))
+        paths += sorted(_in_folder(path)) if os.path.isdir(path) else [os.path.abspath(path)]
+    return list(dict.fromkeys(paths))
 
 
 def _in_folder(folder: str) -> Iterator[str]:
@@ -293,14 +293,14 @@ def _remote(name: str) -> list[str]:
     if _PATTERN.search(inside):
         root = inside[: _PATTERN.search(inside).start()].rpartition("/")[0]  # type: ignore[union-attr]
         listed = system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
-        found = [each.path for each in listed if each.type == fs.FileType.File and fnmatchcase(each.path, inside)]
+        paths = [each.path for each in listed if each.type == fs.FileType.File and fnmatchcase(each.path, inside)]
     else:
         info = system.get_file_info(inside)
         if info.type != fs.FileType.Directory:
             return [name]
         listed = system.get_file_info(fs.FileSelector(inside, recursive=True))
-        found = [each.path for each in listed if each.base_name.endswith(_SUFFIXES)]
-    return sorted(f"{scheme}://{path}" for path in found)
+        paths = [each.path for each in listed if each.base_name.endswith(_SUFFIXES)]
+    return sorted(f"{scheme}://{path}" for path in paths)
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -347,8 +347,8 @@ def _tables(columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows, sch
         from pgrepl.engine.result_spark import fetched
 
         for batch in fetched(rows.frame, rows.data_path):
-            found = [_renamed(column, batch.column(n)) for n, column in enumerate(columns)]
-            arrays = [_as(array, field.type) for array, field in zip(found, schema, strict=True)]
+            renamed = [_renamed(column, batch.column(n)) for n, column in enumerate(columns)]
+            arrays = [_as(array, field.type) for array, field in zip(renamed, schema, strict=True)]
             yield pa.Table.from_arrays(arrays, schema=schema)
         return
     for part in rows.batches():

@@ -87,13 +87,15 @@ class ParquetSource(RowSource):
         (part,) = self._parts
         longest = part.as_they_are(table)
         names = tuple([(a.num, a.name) for a in self.target.columns if a.num in longest])
-        found: list[tuple[PartRows, int, int]] = []
+        row_groups: list[tuple[PartRows, int, int]] = []
         for path in part.group.paths:
             with opened(path) as file:
                 for number in range(file.metadata.num_row_groups):
                     group = file.metadata.row_group(number)
-                    found.append((ForeignRows(table, path, names, (number,)), group.num_rows, group.total_byte_size))
-        yield ForeignSource(table, tuple(longest), tuple(found)), longest
+                    row_groups.append(
+                        (ForeignRows(table, path, names, (number,)), group.num_rows, group.total_byte_size)
+                    )
+        yield ForeignSource(table, tuple(longest), tuple(row_groups)), longest
 
     def _read(self) -> Iterator[Row]:
         for part in self._parts:
@@ -140,20 +142,20 @@ class _Part:
         if not target.listed:
             _refuse_more(target, group, path)
         for column in target.columns:
-            found = group.column(column.name)
-            if found is None:
+            file_column = group.column(column.name)
+            if file_column is None:
                 if target.listed:
                     raise PgError("42703", f'column "{column.name}" does not exist in file "{path}"')
                 continue
-            found = as_type(found, column.type, self._row_types)
-            self.columns.append(found)
+            file_column = as_type(file_column, column.type, self._row_types)
+            self.columns.append(file_column)
             number = len(self.columns)
-            self._exprs[column.num] = _converted(session, found, number, column, path)
+            self._exprs[column.num] = _converted(session, file_column, number, column, path)
 
     def as_they_are(self, table: LakeTable) -> dict[int, int | None]:
         """The table's columns in the files, with their greatest number of characters (None: no limit). Declined if one
         needs more than Arrow's cast."""
-        found: dict[int, int | None] = {}
+        lengths: dict[int, int | None] = {}
         own = {column.name: column for column in self.columns}
         for attribute in self._target.columns:
             column = own.get(attribute.name)
@@ -163,8 +165,8 @@ class _Part:
             if kept.row is not None or kept.form.typoid != attribute.type or not _is_kept(column, attribute):
                 raise Declined(f'the type of column "{attribute.name}"')
             sized = attribute.type == oids.VARCHAR and attribute.typmod >= 4
-            found[attribute.num] = attribute.typmod - 4 if sized else None
-        return found
+            lengths[attribute.num] = attribute.typmod - 4 if sized else None
+        return lengths
 
     def query(self, target: CopyTarget) -> Query:
         columns = [Column(c.name, c.shipped, c.typmod) for c in self.columns]
@@ -192,7 +194,7 @@ class _Part:
     def row_maker(self) -> Callable[[tuple[Any, ...]], Row]:
         """A function that makes a table row of a row of the file. Its errors name the column."""
         context = Context(self._session)
-        made = [(number - 1, compile(expr, context)) for number, expr in self._exprs.items()]
+        values = [(number - 1, compile(expr, context)) for number, expr in self._exprs.items()]
         attributes = self._target.relation.attributes
         texts = [(n, column.name) for n, column in enumerate(self.columns) if column.has_texts]
 
@@ -203,7 +205,7 @@ class _Part:
             row: list[Any] = [None] * len(attributes)
             place = 0
             try:
-                for place, value in made:
+                for place, value in values:
                     row[place] = value(read)
             except PgError as error:
                 raise _InColumn(error, attributes[place].name) from None
@@ -267,9 +269,9 @@ class _FileRows(OutsideRows):
 def _made(column: CopyFileColumn) -> str:
     """Spark's expression for a column's values: a text that no database can hold is an error."""
     name = quoted(column.name)
-    made = column.made.format(name)
+    value = column.made.format(name)
     bad = _has_bad_text(column.lake, column.fields, name) if column.spark else None
-    return made if bad is None else f"CASE WHEN {bad} THEN {raised(nul())} ELSE {made} END"
+    return value if bad is None else f"CASE WHEN {bad} THEN {raised(nul())} ELSE {value} END"
 
 
 def _has_bad_text(lake: str, fields: Sequence[Nested], value: str, depth: int = 0) -> str | None:
@@ -278,16 +280,16 @@ def _has_bad_text(lake: str, fields: Sequence[Nested], value: str, depth: int = 
         return f"(contains({value}, chr(0)) OR NOT is_valid_utf8({value}))"
     if lake == "struct":
         inner = [_has_bad_text(f.type, f.fields, f"{value}.{quoted(f.name)}", depth) for f in fields]
-        found = [condition for condition in inner if condition is not None]
+        conditions = [condition for condition in inner if condition is not None]
     else:
         sides = {"list": [value], "map": [f"map_keys({value})", f"map_values({value})"]}.get(lake, [])
         each = f"x{depth}"
-        found = [
+        conditions = [
             f"exists({side}, {each} -> {condition})"
             for side, f in zip(sides, fields, strict=False)  # other types have no fields
             if (condition := _has_bad_text(f.type, f.fields, each, depth + 1)) is not None
         ]
-    return f"({' OR '.join(found)})" if found else None
+    return f"({' OR '.join(conditions)})" if conditions else None
 
 
 def _refuse_more(target: CopyTarget, group: ParquetGroup, path: str) -> None:
@@ -309,24 +311,24 @@ def _refuse_more(target: CopyTarget, group: ParquetGroup, path: str) -> None:
             )
 
 
-def _converted(session: Session, found: CopyFileColumn, number: int, column: Attribute, path: str) -> Expr:
+def _converted(session: Session, file_column: CopyFileColumn, number: int, column: Attribute, path: str) -> Expr:
     """A column of the file as the table's: text by the input function, anything else by an assignment cast."""
-    source = found.shipped
-    expr: Expr = Var(source, typmod=found.typmod, collation=_collation(source), varno=1, attnum=number)
+    source = file_column.shipped
+    expr: Expr = Var(source, typmod=file_column.typmod, collation=_collation(source), varno=1, attnum=number)
     scope = Scope(session)
-    if found.json:
+    if file_column.json:
         expr = _cast(scope, expr, oids.JSONB, -1, CastContext.EXPLICIT) or expr
     kind = type_by_oid(column.type)
     if expr.type == oids.TEXT and (kind is None or kind.category != "S" or column.type == oids.CHAR):
         expr = _cast(scope, expr, column.type, -1, CastContext.EXPLICIT) or expr
-    made = _cast(scope, expr, column.type, column.typmod, CastContext.ASSIGNMENT)
-    if made is None:
+    assigned = _cast(scope, expr, column.type, column.typmod, CastContext.ASSIGNMENT)
+    if assigned is None:
         raise PgError(
             "42804",
-            f'column "{column.name}" is of type {format_type(column.type)} but column "{found.name}" of file "{path}" '
-            f"is of type {format_type(expr.type)}",
+            f'column "{column.name}" is of type {format_type(column.type)} but column "{file_column.name}" of file '
+            f'"{path}" is of type {format_type(expr.type)}',
         )
-    return made
+    return assigned
 
 
 def _cast(scope: Scope, expr: Expr, typoid: int, typmod: int, context: CastContext) -> Expr | None:

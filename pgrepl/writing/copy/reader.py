@@ -345,15 +345,15 @@ class BinaryFileReader:
             self._before += self._at
             self._data, self._at = b"".join(parts), 0
             end = count
-        found = self._data[self._at : end]
-        self._at += len(found)
-        return found
+        read = self._data[self._at : end]
+        self._at += len(read)
+        return read
 
     def _int4(self, missing: str) -> int:
-        found = self._read(4)
-        if len(found) < 4:
+        number = self._read(4)
+        if len(number) < 4:
             raise PgError(_BAD_FORMAT, missing)
-        return int(_INT4.unpack(found)[0])
+        return int(_INT4.unpack(number)[0])
 
     def _header(self) -> None:
         """Reads the header of a binary file, and checks it (ReceiveCopyBinaryHeader)."""
@@ -373,10 +373,10 @@ class BinaryFileReader:
 
     def _ended(self) -> bool:
         """Whether the trailer or the end of the file stands where a row may begin (NextCopyFrom)."""
-        found = self._read(2)
-        if len(found) < 2:
+        number = self._read(2)
+        if len(number) < 2:
             return True
-        count = _INT2.unpack(found)[0]
+        count = _INT2.unpack(number)[0]
         if count == -1:
             if self._read(1):
                 raise PgError(_BAD_FORMAT, "received copy data after EOF marker")

@@ -266,8 +266,8 @@ def kernel_files(
                 writer.close()
         names = tuple([(number, c.name) for number, c in zip(target.attnums, columns, strict=True)])
         size = os.path.getsize(path) // max(len(groups), 1) if groups else 0
-        found = [(ForeignRows(table, path, names, (n,)), rows, size) for n, rows in enumerate(groups)]
-        yield ForeignSource(table, tuple(target.attnums), tuple(found)), dict.fromkeys(target.attnums)
+        row_groups = [(ForeignRows(table, path, names, (n,)), rows, size) for n, rows in enumerate(groups)]
+        yield ForeignSource(table, tuple(target.attnums), tuple(row_groups)), dict.fromkeys(target.attnums)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -63,17 +63,17 @@ class CopyTarget:
 def find_target(session: Session, stmt: CopyStmt) -> CopyTarget:
     """The target before options are applied (DoCopy)."""
     assert stmt.relation is not None
-    found = open_relation(session, stmt.relation)
-    where = _condition(session, found, stmt) if stmt.where is not None else None
-    columns = copied_columns(found, stmt.columns)
-    _check_privileges(session, found, columns, where)
+    rel = open_relation(session, stmt.relation)
+    where = _condition(session, rel, stmt) if stmt.where is not None else None
+    columns = copied_columns(rel, stmt.columns)
+    _check_privileges(session, rel, columns, where)
     defaults = {}
-    for column in found.columns:
-        default = column_default(session, found, column)
+    for column in rel.columns:
+        default = column_default(session, rel, column)
         if default is not None:
             defaults[column.num] = default
     no = (False,) * len(columns)
-    return CopyTarget(found, tuple(columns), bool(stmt.columns), defaults, where, no, no)
+    return CopyTarget(rel, tuple(columns), bool(stmt.columns), defaults, where, no, no)
 
 
 def with_options(target: CopyTarget, options: CopyOptions) -> CopyTarget:
@@ -86,12 +86,12 @@ def with_options(target: CopyTarget, options: CopyOptions) -> CopyTarget:
     )
 
 
-def _condition(session: Session, found: Relation, stmt: CopyStmt) -> Expr:
+def _condition(session: Session, rel: Relation, stmt: CopyStmt) -> Expr:
     assert stmt.where is not None
-    scope = scope_of_relation(session, found)
+    scope = scope_of_relation(session, rel)
     where = assign_collations(analyze_where(scope, stmt.where, ExprKind.COPY_WHERE, "WHERE"))
     used = var_attnums(where)
-    for column in found.columns:
+    for column in rel.columns:
         if column.generated and (column.num in used or 0 in used):
             raise PgError(
                 "42P10",
@@ -101,13 +101,13 @@ def _condition(session: Session, found: Relation, stmt: CopyStmt) -> Expr:
     return where
 
 
-def _check_privileges(session: Session, found: Relation, columns: list[Attribute], where: Expr | None) -> None:
+def _check_privileges(session: Session, rel: Relation, columns: list[Attribute], where: Expr | None) -> None:
     """INSERT on the columns filled, SELECT on the columns that the condition reads."""
     read = var_attnums(where) if where is not None else ()
-    wanted = [a.num for a in found.columns] if 0 in read else sorted(read)
-    allowed = may_use(session, found, "INSERT", [column.num for column in columns])
-    if not allowed or (read and not may_use(session, found, "SELECT", wanted)):
-        raise permission_denied(found)
+    wanted = [a.num for a in rel.columns] if 0 in read else sorted(read)
+    allowed = may_use(session, rel, "INSERT", [column.num for column in columns])
+    if not allowed or (read and not may_use(session, rel, "SELECT", wanted)):
+        raise permission_denied(rel)
 
 
 def one_by_one(target: CopyTarget, options: CopyOptions) -> bool:

@@ -191,8 +191,8 @@ def _without_doubled(array: pa.Array) -> pa.Array | None:
     kept = np.ones(len(data), np.bool_)
     kept[second] = False
     edges = (ends - left_out).astype(np.int32)
-    made = pa.StringArray.from_buffers(len(array), pa.py_buffer(edges), pa.py_buffer(data[kept]))
-    return pc.if_else(array.is_valid(), made, None) if array.null_count else made
+    halved = pa.StringArray.from_buffers(len(array), pa.py_buffer(edges), pa.py_buffer(data[kept]))
+    return pc.if_else(array.is_valid(), halved, None) if array.null_count else halved
 
 
 def _without_escapes(array: pa.Array) -> pa.Array:

@@ -307,8 +307,8 @@ def _cycle(scope: Scope, clause: nodes.CTECycleClause) -> CteCycle:
     value = assign_collations(coerce_to_common(scope, marks[0], typoid, "CYCLE/SET/TO"))
     default_value = assign_collations(coerce_to_common(scope, marks[1], typoid, "CYCLE/SET/DEFAULT"))
     common_collation((value, default_value), none_ok=True)
-    found = builtin.operator_by_oid(equality_operators(scope, typoid, -1).eq)
-    if found is None or not found.negator:
+    operator = builtin.operator_by_oid(equality_operators(scope, typoid, -1).eq)
+    if operator is None or not operator.negator:
         text = lookup.type_text(scope.session, typoid)
         raise PgError("42883", f"could not identify an inequality operator for type {text}")
     return CteCycle(clause.columns, clause.mark_column, typoid, value, default_value, clause.path_column)

@@ -173,8 +173,8 @@ def _columns(
     if call.type == oids.RECORD:
         message = 'a column definition list is required for functions returning "record"'
         raise PgError("42601", message, location=location_of(call))
-    found = builtin.type_by_oid(call.type)
-    if found is not None and found.typtype == "p" and call.type not in (oids.VOID, oids.CSTRING):
+    type_row = builtin.type_by_oid(call.type)
+    if type_row is not None and type_row.typtype == "p" and call.type not in (oids.VOID, oids.CSTRING):
         text = lookup.type_text(scope.session, call.type)
         message = f'function "{function}" in FROM has unsupported return type {text}'
         raise PgError("42804", message, location=location_of(call))

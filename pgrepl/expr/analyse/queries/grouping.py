@@ -518,10 +518,10 @@ class _Checker:
 
     def system_key(self, rte: tree.Rte) -> set[int]:
         """The primary key columns of a system table; a non-existent attnum when it has none."""
-        found = relation(self.scope.session, rte.relid)
-        names = _SYSTEM_KEYS.get(found.name, ("oid",))
-        key = {a.num for a in found.attributes if a.name in names}
-        return key if found.kind == "r" and key else {0}
+        rel = relation(self.scope.session, rte.relid)
+        names = _SYSTEM_KEYS.get(rel.name, ("oid",))
+        key = {a.num for a in rel.attributes if a.name in names}
+        return key if rel.kind == "r" and key else {0}
 
     def resolve_grouping(self, expr: tree.Expr) -> tree.Expr:
         """Check that the arguments of GROUPING(…) are grouping expressions (finalize_grouping_exprs)."""

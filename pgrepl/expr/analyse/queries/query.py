@@ -79,8 +79,8 @@ def transform_item(scope: Scope, item: FromItem) -> tuple[tree.RangeRef | tree.J
 
 def open_relation(scope: Scope, name: RangeVar) -> Relation:
     """The relation of a name. The error for a missing one mentions a WITH query defined later (parserOpenTable)."""
-    found = find_relation(scope.session, name, missing_ok=True)
-    if found is None:
+    relation = find_relation(scope.session, name, missing_ok=True)
+    if relation is None:
         if name.schema is not None:
             raise PgError("42P01", f'relation "{name.schema}.{name.name}" does not exist', location=name.location)
         detail = hint = None
@@ -91,10 +91,10 @@ def open_relation(scope: Scope, name: RangeVar) -> Relation:
             hint = "Use WITH RECURSIVE, or re-order the WITH items to remove forward references."
         message = f'relation "{name.name}" does not exist'
         raise PgError("42P01", message, detail=detail, hint=hint, location=name.location)
-    if found.kind in _NOT_OPENED:
-        detail = f"This operation is not supported for {_NOT_OPENED[found.kind]}."
-        raise PgError("42809", f'cannot open relation "{found.name}"', detail=detail, location=name.location)
-    return found
+    if relation.kind in _NOT_OPENED:
+        detail = f"This operation is not supported for {_NOT_OPENED[relation.kind]}."
+        raise PgError("42809", f'cannot open relation "{relation.name}"', detail=detail, location=name.location)
+    return relation
 
 
 _NOT_OPENED = {"i": "indexes", "I": "partitioned indexes", "c": "composite types"}

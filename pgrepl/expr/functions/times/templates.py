@@ -257,9 +257,9 @@ class FromCharScanner:
             body += 1
         taken = self.text[body : body + width]
         if node.fill or self.next_is_separator(node):
-            found = _NUMBER.match(self.text, start)
-            value = int(found[1]) if found else 0
-            end = found.end() if found else start
+            match = _NUMBER.match(self.text, start)
+            value = int(match[1]) if match else 0
+            end = match.end() if match else start
         else:
             if len(taken) < width:
                 raise invalid(
@@ -267,15 +267,15 @@ class FromCharScanner:
                     f"Field requires {width} characters, but only {len(taken)} remain.",
                     _WIDTH_HINT,
                 )
-            found = _NUMBER.match(taken)
-            used = found.end() if found else 0
+            match = _NUMBER.match(taken)
+            used = match.end() if match else 0
             if 0 < used < width:
                 raise invalid(
                     f'invalid value "{taken}" for "{node.text}"',
                     f"Field requires {width} characters, but only {used} could be parsed.",
                     _WIDTH_HINT,
                 )
-            value = int(found[1]) if found else 0
+            value = int(match[1]) if match else 0
             end = body + used
         if end == start:
             raise invalid(f'invalid value "{taken}" for "{node.text}"', "Value must be an integer.")
@@ -373,11 +373,11 @@ class FromCharScanner:
     def year(self, node: Node) -> None:
         word = node.word
         if word == "Y,YYY":
-            found = re.compile(r"\s*([-+]?[0-9]+),([0-9]{1,3})", re.ASCII).match(self.text, self.at)
-            if found is None:
+            match = re.compile(r"\s*([-+]?[0-9]+),([0-9]{1,3})", re.ASCII).match(self.text, self.at)
+            if match is None:
                 raise invalid('invalid input string for "Y,YYY"')
-            self.put(node, "year", int(found[1]) * 1000 + int(found[2]))
-            self.at = found.end() + (2 if node.ordinal else 0)
+            self.put(node, "year", int(match[1]) * 1000 + int(match[2]))
+            self.at = match.end() + (2 if node.ordinal else 0)
             self.found.year_digits = 4
             return
         digits = len(word)

@@ -86,14 +86,14 @@ def pg_advisory_unlock_all(call: Call) -> str:
 def pg_blocking_pids(call: Call, pid: int) -> Any:
     """The sessions that a session waits for; 0 stands for a prepared transaction."""
     locks = call.session.transaction.locks
-    found: list[int] = []
+    pids: list[int] = []
     if locks.possible and locks.table.exists():
         table = locks.table
         table.remove_dead_holders(None)
         holders = table.holders()
         waiting = [each for each in table.waiters() if each.holder in holders and holders[each.holder].pid == pid]
-        found = [holders[other].pid for each in waiting for other, _ in table.blockers(each) if other in holders]
-    return array_of(oids.INT4, found)
+        pids = [holders[other].pid for each in waiting for other, _ in table.blockers(each) if other in holders]
+    return array_of(oids.INT4, pids)
 
 
 # --- notifications ----------------------------------------------------------------------------------------------------
@@ -108,8 +108,8 @@ def pg_notify(call: Call, channel: str | None, payload: str | None) -> str:
 
 @implements("pg_listening_channels", context=True)
 def pg_listening_channels(call: Call) -> Iterator[str]:
-    found = call.session.transaction.notifications
-    return iter([] if found is None else list(found.channels))
+    notifications = call.session.transaction.notifications
+    return iter([] if notifications is None else list(notifications.channels))
 
 
 @implements("pg_notification_queue_usage", context=True)
@@ -208,8 +208,8 @@ def pg_xact_status(call: Call, xid: int) -> str | None:
         return "in progress"
     if xid >= following:
         raise PgError("22023", f"transaction ID {xid} is in the future")
-    found = session.link.execute(sql.IS_SNAPSHOT, (xid,))
-    return "committed" if found and xid > 0 else None
+    committed = session.link.execute(sql.IS_SNAPSHOT, (xid,))
+    return "committed" if committed and xid > 0 else None
 
 
 # --- statistics -------------------------------------------------------------------------------------------------------

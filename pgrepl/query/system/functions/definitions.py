@@ -147,8 +147,8 @@ _MAX_NAME = 63  # bytes
 
 def _of_routine(name: str, text: Callable[[Session, Proc], str | None]) -> None:
     def answer(call: Call, oid: int) -> str | None:
-        found = routine(call.session, oid)
-        return None if found is None else text(call.session, found)
+        called = routine(call.session, oid)
+        return None if called is None else text(call.session, called)
 
     implements(name, context=True)(answer)
 
@@ -164,8 +164,8 @@ _of_routine("pg_get_function_sqlbody", lambda session, proc: print_routine.body_
 
 @implements("pg_get_function_arg_default", context=True)
 def pg_get_function_arg_default(call: Call, oid: int, number: int) -> str | None:
-    found = routine(call.session, oid)
-    return None if found is None else print_routine.default_text(call.session, found, number)
+    called = routine(call.session, oid)
+    return None if called is None else print_routine.default_text(call.session, called, number)
 
 
 @implements("nameconcatoid")
@@ -304,7 +304,7 @@ def ts_token_type(parser: int) -> Iterator[tuple[int, str, str]]:
 
 @implements("ts_token_type_byname")
 def ts_token_type_byname(parser: str) -> Iterator[tuple[int, str, str]]:
-    found = ts_parsers.named(parser.removeprefix("pg_catalog."))
-    if not found:
+    parsers = ts_parsers.named(parser.removeprefix("pg_catalog."))
+    if not parsers:
         raise PgError("42704", f'text search parser "{parser}" does not exist')
-    return ts_token_type(found[0].oid)
+    return ts_token_type(parsers[0].oid)

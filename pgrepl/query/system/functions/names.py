@@ -44,8 +44,8 @@ def relation_named(session: Session, text: str) -> Relation:
 
 def system_table(session: Session, name: str) -> int | None:
     """The OID of a system catalog in pg_catalog; None: there is none of this name."""
-    found = session.system_relations().by_name("pg_catalog", name)
-    return None if found is None else found.oid
+    rel = session.system_relations().by_name("pg_catalog", name)
+    return None if rel is None else rel.oid
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -96,20 +96,20 @@ def format_type(call: Call, oid: int | None, typmod: int | None) -> str | None:
 
 @implements("pg_table_is_visible", context=True)
 def pg_table_is_visible(call: Call, oid: int) -> bool | None:
-    found = relation_or_none(call.session, oid)
-    return None if found is None else relation_is_visible(call.session, found)
+    rel = relation_or_none(call.session, oid)
+    return None if rel is None else relation_is_visible(call.session, rel)
 
 
 @implements("pg_type_is_visible", context=True)
 def pg_type_is_visible(call: Call, oid: int) -> bool | None:
-    found = type_by_oid(call.session.type_of(oid)) or rowtype_relation(call.session, oid)
-    return None if found is None else find_type(call.session, None, found.name) == oid
+    named = type_by_oid(call.session.type_of(oid)) or rowtype_relation(call.session, oid)
+    return None if named is None else find_type(call.session, None, named.name) == oid
 
 
 @implements("pg_function_is_visible", context=True)
 def pg_function_is_visible(call: Call, oid: int) -> bool | None:
-    found = routine(call.session, oid)
-    return None if found is None else is_visible(call.session, found)
+    called = routine(call.session, oid)
+    return None if called is None else is_visible(call.session, called)
 
 
 @implements("PG_encoding_to_char")
@@ -119,8 +119,8 @@ def pg_encoding_to_char(encoding: int) -> str:
 
 @implements("PG_char_to_encoding")
 def pg_char_to_encoding(name: str) -> int:
-    found = encoding_name(name)
-    return -1 if found is None else NAMES.index(found)
+    encoding = encoding_name(name)
+    return -1 if encoding is None else NAMES.index(encoding)
 
 
 @implements("pg_encoding_max_length_sql")
@@ -145,8 +145,8 @@ def pg_my_temp_schema(call: Call) -> int:
 
 @implements("pg_is_other_temp_schema", context=True)
 def pg_is_other_temp_schema(call: Call, oid: int) -> bool:
-    found = schema_row(call.session, oid)
-    return found is not None and is_temporary(found.nspname) and oid != temporary_schema(call.session)
+    schema = schema_row(call.session, oid)
+    return schema is not None and is_temporary(schema.nspname) and oid != temporary_schema(call.session)
 
 
 def _in_pg_catalog(kind: str, rows: BuiltinCatalog[Any]) -> None:
@@ -167,8 +167,8 @@ for _kind, _rows in _OWN.items():
 
 @implements("pg_operator_is_visible", context=True)
 def pg_operator_is_visible(call: Call, oid: int) -> bool | None:
-    found = namespace.operator(call.session, oid)
-    return None if found is None else namespace.is_operator_visible(call.session, found)
+    operator = namespace.operator(call.session, oid)
+    return None if operator is None else namespace.is_operator_visible(call.session, operator)
 
 
 @implements("pg_collation_is_visible", context=True)

@@ -50,15 +50,15 @@ def _role(session: Session, given: Any) -> int:
 def _masks(text: str, allowed: Iterable[str]) -> list[int]:
     """The masks of a list of privileges; grant options are in the upper bits (convert_any_priv_string)."""
     names = set(allowed)
-    found = []
+    bits = []
     for word in text.split(","):
         name = word.strip().upper()
         plain = name.removesuffix(" WITH GRANT OPTION")
         if plain not in names:
             raise PgError("22023", f'unrecognized privilege type: "{word.strip()}"')
         bit = BIT[plain]
-        found.append(bit << 16 if plain != name else bit)
-    return found
+        bits.append(bit << 16 if plain != name else bit)
+    return bits
 
 
 _TABLE = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", "MAINTAIN")
@@ -94,33 +94,33 @@ def _relation(session: Session, given: Any) -> Relation | None:
 
 def _on_table(session: Session, role: int, given: Any, text: str) -> bool | None:
     masks = _masks(text, _TABLE)
-    found = _relation(session, given)
-    return None if found is None else any(acl.relation_mask(session, found, role, m) == m for m in masks)
+    rel = _relation(session, given)
+    return None if rel is None else any(acl.relation_mask(session, rel, role, m) == m for m in masks)
 
 
 def _on_sequence(session: Session, role: int, given: Any, text: str) -> bool | None:
     masks = _masks(text, _SEQUENCE)
-    found = _relation(session, given)
-    if found is not None and found.kind != "S":
-        raise PgError("42809", f'"{found.name}" is not a sequence')
-    return None if found is None else any(acl.relation_mask(session, found, role, m) == m for m in masks)
+    rel = _relation(session, given)
+    if rel is not None and rel.kind != "S":
+        raise PgError("42809", f'"{rel.name}" is not a sequence')
+    return None if rel is None else any(acl.relation_mask(session, rel, role, m) == m for m in masks)
 
 
 def _on_any_column(session: Session, role: int, given: Any, text: str) -> bool | None:
     masks = _masks(text, _COLUMN)
-    found = _relation(session, given)
-    if found is None:
+    rel = _relation(session, given)
+    if rel is None:
         return None
-    columns = [a.num for a in found.columns]
-    return any(_column(session, found, number, role, m) for m in masks for number in columns)
+    columns = [a.num for a in rel.columns]
+    return any(_column(session, rel, number, role, m) for m in masks for number in columns)
 
 
-def _column(session: Session, found: Relation, number: int, role: int, mask: int) -> bool:
-    if acl.relation_mask(session, found, role, mask) == mask:
+def _column(session: Session, rel: Relation, number: int, role: int, mask: int) -> bool:
+    if acl.relation_mask(session, rel, role, mask) == mask:
         return True
-    attribute = found.attribute_by_number(number)
+    attribute = rel.attribute_by_number(number)
     listed = acl.parse_acl(attribute.acl) if attribute is not None else None
-    return listed is not None and acl.aclmask(session, listed, role, found.owner, mask) == mask
+    return listed is not None and acl.aclmask(session, listed, role, rel.owner, mask) == mask
 
 
 def _on_schema(session: Session, role: int, given: Any, text: str) -> bool | None:
@@ -146,8 +146,8 @@ def _on_function(session: Session, role: int, given: Any, text: str) -> bool | N
     row = routine_row(session, oid)
     if row is not None:
         return _on_object(session, ObjectKind.FUNCTION, row, role, masks)
-    found = proc_by_oid(oid)
-    return None if found is None else is_superuser(session, role) or is_public(found)
+    proc = proc_by_oid(oid)
+    return None if proc is None else is_superuser(session, role) or is_public(proc)
 
 
 def _on_server(session: Session, role: int, given: Any, text: str) -> bool | None:
@@ -181,18 +181,18 @@ _family("has_database_privilege", _on_database)
 
 def _on_column(session: Session, role: int, given: Any, column: Any, text: str) -> bool | None:
     masks = _masks(text, _COLUMN)
-    found = _relation(session, given)
-    if found is None:
+    rel = _relation(session, given)
+    if rel is None:
         return None
     if isinstance(column, int):
-        attribute = found.attribute_by_number(column)
+        attribute = rel.attribute_by_number(column)
     else:
-        attribute = found.attribute(column)
+        attribute = rel.attribute(column)
         if attribute is None:
-            raise PgError("42703", f'column "{column}" of relation "{found.name}" does not exist')
+            raise PgError("42703", f'column "{column}" of relation "{rel.name}" does not exist')
     if attribute is None or attribute.dropped:
         return None
-    return any(_column(session, found, attribute.num, role, m) for m in masks)
+    return any(_column(session, rel, attribute.num, role, m) for m in masks)
 
 
 _family("has_column_privilege", _on_column, ("_name", "_attnum"))
@@ -227,8 +227,8 @@ _family("pg_has_role", _on_role)
 
 @implements("row_security_active", context=True)
 def row_security_active(call: Call, oid: int) -> bool | None:
-    found = relation_or_none(call.session, oid)
-    return None if found is None else is_active(call.session, found)
+    rel = relation_or_none(call.session, oid)
+    return None if rel is None else is_active(call.session, rel)
 
 
 @implements("row_security_active_name", context=True)

@@ -39,8 +39,8 @@ implements = Family()
 
 @implements("pg_relation_is_publishable", context=True)
 def pg_relation_is_publishable(call: Call, oid: int) -> bool | None:
-    found = relation_or_none(call.session, oid)
-    return None if found is None else is_publishable(found)
+    rel = relation_or_none(call.session, oid)
+    return None if rel is None else is_publishable(rel)
 
 
 @implements("pg_get_publication_tables", context=True)
@@ -51,10 +51,10 @@ def pg_get_publication_tables(call: Call, names: PgArray) -> Iterator[tuple[Any,
     for name in names.items:
         if one(session, pg_publication, datid=session.database_oid, pubname=name) is None:
             raise PgError("42704", f'publication "{name}" does not exist')
-    for found in published_tables(session, list(names.items)):
-        attrs = vector_of(oids.INT2, list(found.attrs))
-        qual = None if found.qual is None else json.dumps(found.qual, separators=(",", ":"))
-        yield found.publication, found.relid, attrs, qual
+    for published in published_tables(session, list(names.items)):
+        attrs = vector_of(oids.INT2, list(published.attrs))
+        qual = None if published.qual is None else json.dumps(published.qual, separators=(",", ":"))
+        yield published.publication, published.relid, attrs, qual
 
 
 @implements("pg_get_publication_sequences", context=True)
@@ -64,19 +64,19 @@ def pg_get_publication_sequences(call: Call, name: str) -> list[int]:
 
 @implements("pg_get_replica_identity_index", context=True)
 def pg_get_replica_identity_index(call: Call, oid: int) -> int | None:
-    found = relation_or_none(call.session, oid)
-    if found is None or found.replident in ("n", "f"):
+    rel = relation_or_none(call.session, oid)
+    if rel is None or rel.replident in ("n", "f"):
         return None
     for index in rows(call.session, pg_index, indrelid=oid):
-        if index.indisreplident if found.replident == "i" else index.indisprimary and index.indimmediate:
+        if index.indisreplident if rel.replident == "i" else index.indisprimary and index.indimmediate:
             return int(index.indexrelid)
     return None
 
 
 @implements("pg_partition_ancestors", context=True)
 def pg_partition_ancestors(call: Call, oid: int) -> list[int]:
-    found = relation_or_none(call.session, oid)
-    if found is None or not (found.is_partition or found.kind in "pI"):
+    rel = relation_or_none(call.session, oid)
+    if rel is None or not (rel.is_partition or rel.kind in "pI"):
         return []
     return [oid, *partition_ancestors(call.session, oid)]
 
@@ -90,8 +90,8 @@ def pg_partition_root(call: Call, oid: int) -> int | None:
 @implements("pg_partition_tree", context=True)
 def pg_partition_tree(call: Call, oid: int) -> Iterator[tuple[int, int | None, bool, int]]:
     session = call.session
-    found = relation_or_none(session, oid)
-    if found is None or not (found.is_partition or found.kind in "pI"):
+    rel = relation_or_none(session, oid)
+    if rel is None or not (rel.is_partition or rel.kind in "pI"):
         return
     for member in [oid, *(m for m in inheritors(session, oid) if m != oid)]:
         ancestors = partition_ancestors(session, member)
@@ -103,13 +103,13 @@ def pg_partition_tree(call: Call, oid: int) -> Iterator[tuple[int, int | None, b
 @implements("pg_get_serial_sequence", context=True)
 def pg_get_serial_sequence(call: Call, table: str, column: str) -> str | None:
     session = call.session
-    found = relation_named(session, table)
-    attribute = found.attribute(column)
+    rel = relation_named(session, table)
+    attribute = rel.attribute(column)
     if attribute is None:
-        raise PgError("42703", f'column "{column}" of relation "{found.name}" does not exist')
+        raise PgError("42703", f'column "{column}" of relation "{rel.name}" does not exist')
     for kind in ("a", "i"):
         for row in rows(
-            session, pg_depend, refclassid=PG_CLASS, refobjid=found.oid, refobjsubid=attribute.num, deptype=kind
+            session, pg_depend, refclassid=PG_CLASS, refobjid=rel.oid, refobjsubid=attribute.num, deptype=kind
         ):
             sequence = relation_or_none(session, row.objid) if row.classid == PG_CLASS else None
             if sequence is not None and sequence.kind == "S":
@@ -129,12 +129,12 @@ def _view_query(session: Session, oid: int) -> Query | None:
 def pg_relation_is_updatable(call: Call, oid: int, include_triggers: bool) -> int:
     """The commands that can change a relation, as bits; for a view those of its base relation
     (relation_is_updatable)."""
-    found = relation_or_none(call.session, oid)
-    if found is None or found.system is not None:
+    rel = relation_or_none(call.session, oid)
+    if rel is None or rel.system is not None:
         return 0
-    if found.kind in "rp":
+    if rel.kind in "rp":
         return _UPDATE | _INSERT | _DELETE
-    query = _view_query(call.session, oid) if found.kind == "v" else None
+    query = _view_query(call.session, oid) if rel.kind == "v" else None
     if query is None or why_not_updatable(query) is not None:
         return 0
     (source,) = query.from_
@@ -170,16 +170,16 @@ _KINDS = {
 
 
 def _sequence(session: Session, oid: int, *privileges: str) -> tuple[Relation, Any]:
-    found = relation_or_none(session, oid)
-    if found is None:
+    rel = relation_or_none(session, oid)
+    if rel is None:
         raise PgError("XX000", f"could not open relation with OID {oid}")
-    if found.kind != "S":
-        detail = f"This operation is not supported for {_KINDS[found.kind]}."
-        raise PgError("42809", f'cannot open relation "{found.name}"', detail=detail)
+    if rel.kind != "S":
+        detail = f"This operation is not supported for {_KINDS[rel.kind]}."
+        raise PgError("42809", f'cannot open relation "{rel.name}"', detail=detail)
     masks = [acl.mask_of(privilege) for privilege in privileges]
-    if not any(acl.relation_mask(session, found, session.role, mask) == mask for mask in masks):
-        raise PgError("42501", f"permission denied for sequence {found.name}")
-    return found, one(session, pg_sequence, seqrelid=oid)
+    if not any(acl.relation_mask(session, rel, session.role, mask) == mask for mask in masks):
+        raise PgError("42501", f"permission denied for sequence {rel.name}")
+    return rel, one(session, pg_sequence, seqrelid=oid)
 
 
 def _require_writable(session: Session, sequence: Relation, what: str) -> None:
@@ -199,8 +199,8 @@ def nextval_identity(call: Call, oid: int) -> int:
     return _next(call.session, oid, relation(call.session, oid), one(call.session, pg_sequence, seqrelid=oid))
 
 
-def _next(session: Session, oid: int, found: Relation, row: pg_sequence | None) -> int:
-    _require_writable(session, found, "nextval()")
+def _next(session: Session, oid: int, rel: Relation, row: pg_sequence | None) -> int:
+    _require_writable(session, rel, "nextval()")
     if session.transaction.keeps_pending:
         row = position(session, oid)
     assert row is not None
@@ -210,7 +210,7 @@ def _next(session: Session, oid: int, found: Relation, row: pg_sequence | None) 
         up = row.seqincrement > 0
         if value > row.seqmax if up else value < row.seqmin:
             if not row.seqcycle:
-                raise _exhausted(found, row)
+                raise _exhausted(rel, row)
             value = row.seqmin if up else row.seqmax
     move(session, oid, value, True)
     mine = used(session)
@@ -234,7 +234,7 @@ def reserve(session: Session, oid: int, count: int) -> tuple[int, int]:
         mine = used(session)
         mine.values[oid], mine.last = first + step * (count - 1), oid
         return reserved
-    found, row = relation(session, oid), one(session, pg_sequence, seqrelid=oid)
+    sequence, row = relation(session, oid), one(session, pg_sequence, seqrelid=oid)
     assert row is not None
     first = row.seqstart if row.last_value is None else row.last_value
     if row.is_called:
@@ -242,25 +242,25 @@ def reserve(session: Session, oid: int, count: int) -> tuple[int, int]:
     last = first + row.seqincrement * (count - 1)
     if last > row.seqmax if row.seqincrement > 0 else last < row.seqmin:
         if row.seqcycle:
-            raise unsupported(f'sequence "{found.name}" going round within one statement of Spark\'s')
-        raise _exhausted(found, row)
+            raise unsupported(f'sequence "{sequence.name}" going round within one statement of Spark\'s')
+        raise _exhausted(sequence, row)
     move(session, oid, last, True)
     mine = used(session)
     mine.values[oid], mine.last = last, oid
     return first, row.seqincrement
 
 
-def _exhausted(found: Relation, row: pg_sequence) -> PgError:
+def _exhausted(rel: Relation, row: pg_sequence) -> PgError:
     edge, limit = ("maximum", row.seqmax) if row.seqincrement > 0 else ("minimum", row.seqmin)
-    return PgError("2200H", f'nextval: reached {edge} value of sequence "{found.name}" ({limit})')
+    return PgError("2200H", f'nextval: reached {edge} value of sequence "{rel.name}" ({limit})')
 
 
 @implements("pg_get_sequence_data", context=True)
 def pg_get_sequence_data(call: Call, oid: int) -> tuple[Any, ...]:
     """Value and position of a sequence; NULLs if there is none, or the role may not read it."""
     session = call.session
-    found = relation_or_none(session, oid)
-    if found is None or found.kind != "S" or not acl.has_table_privilege(session, found, "SELECT"):
+    rel = relation_or_none(session, oid)
+    if rel is None or rel.kind != "S" or not acl.has_table_privilege(session, rel, "SELECT"):
         return None, None, None
     row = position(session, oid)
     return (None, None, None) if row is None else (row.last_value, bool(row.is_called), current_lsn(session))
@@ -268,10 +268,10 @@ def pg_get_sequence_data(call: Call, oid: int) -> tuple[Any, ...]:
 
 @implements("currval_oid", context=True)
 def currval(call: Call, oid: int) -> int:
-    found, _ = _sequence(call.session, oid, "SELECT", "USAGE")
+    sequence, _ = _sequence(call.session, oid, "SELECT", "USAGE")
     value = used(call.session).values.get(oid)
     if value is None:
-        raise PgError("55000", f'currval of sequence "{found.name}" is not yet defined in this session')
+        raise PgError("55000", f'currval of sequence "{sequence.name}" is not yet defined in this session')
     return value
 
 
@@ -287,11 +287,11 @@ def lastval(call: Call) -> int:
 @implements("setval_oid", "setval3_oid", context=True)
 def setval(call: Call, oid: int, value: int, is_called: bool = True) -> int:
     session = call.session
-    found, row = _sequence(session, oid, "UPDATE")
-    _require_writable(session, found, "setval()")
+    sequence, row = _sequence(session, oid, "UPDATE")
+    _require_writable(session, sequence, "setval()")
     if not row.seqmin <= value <= row.seqmax:
         bounds = f"({row.seqmin}..{row.seqmax})"
-        raise PgError("22003", f'setval: value {value} is out of bounds for sequence "{found.name}" {bounds}')
+        raise PgError("22003", f'setval: value {value} is out of bounds for sequence "{sequence.name}" {bounds}')
     move(session, oid, value, is_called)
     if is_called:
         used(session).values[oid] = value
@@ -304,17 +304,17 @@ _TOAST_THRESHOLD = 2032  # TOAST_TUPLE_THRESHOLD: longer rows are cut down
 _HEADER = 23
 
 
-def relation_size(session: Session, found: Relation) -> int:
+def relation_size(session: Session, rel: Relation) -> int:
     """pg_relation_size: the main fork alone."""
-    if found.kind in "rm" and found.system is None:
-        return _rows_size(session, found.oid)
-    return _empty_size(found) if found.kind in "iS" else 0
+    if rel.kind in "rm" and rel.system is None:
+        return _rows_size(session, rel.oid)
+    return _empty_size(rel) if rel.kind in "iS" else 0
 
 
-def table_size(session: Session, found: Relation) -> int:
+def table_size(session: Session, rel: Relation) -> int:
     """pg_table_size: without the indexes of a table."""
-    is_table = found.kind in "rm" and found.system is None
-    return _empty_size(found) + (_rows_size(session, found.oid) if is_table else 0)
+    is_table = rel.kind in "rm" and rel.system is None
+    return _empty_size(rel) + (_rows_size(session, rel.oid) if is_table else 0)
 
 
 def _rows_size(session: Session, oid: int) -> int:
@@ -324,28 +324,26 @@ def _rows_size(session: Session, oid: int) -> int:
     return 0 if row is None or row.table_id is None else table_bytes(session, row.table_id)
 
 
-def _empty_size(found: Relation) -> int:
-    if found.system is not None:
+def _empty_size(rel: Relation) -> int:
+    if rel.system is not None:
         return 0
-    copies = 2 if found.persistence == "u" else 1  # an unlogged relation has an init fork, too
-    if found.kind == "S":
+    copies = 2 if rel.persistence == "u" else 1  # an unlogged relation has an init fork, too
+    if rel.kind == "S":
         return PAGE * copies
-    if found.kind == "i":
-        method = next(m.name for m in access_methods if m.oid == found.access_method)
+    if rel.kind == "i":
+        method = next(m.name for m in access_methods if m.oid == rel.access_method)
         return PAGE * copies * _INDEX_PAGES.get(method, 1)
-    return PAGE * copies if found.kind in "rm" and needs_toast(found) else 0
+    return PAGE * copies if rel.kind in "rm" and needs_toast(rel) else 0
 
 
-def indexes_size(session: Session, found: Relation) -> int:
-    if found.kind not in "rm":
+def indexes_size(session: Session, rel: Relation) -> int:
+    if rel.kind not in "rm":
         return 0
-    return sum(
-        _empty_size(relation(session, index.indexrelid)) for index in rows(session, pg_index, indrelid=found.oid)
-    )
+    return sum(_empty_size(relation(session, index.indexrelid)) for index in rows(session, pg_index, indrelid=rel.oid))
 
 
-def total_size(session: Session, found: Relation) -> int:
-    return table_size(session, found) + indexes_size(session, found)
+def total_size(session: Session, rel: Relation) -> int:
+    return table_size(session, rel) + indexes_size(session, rel)
 
 
 def database_size(session: Session, oid: int) -> int:
@@ -355,10 +353,10 @@ def database_size(session: Session, oid: int) -> int:
     return empty + sum(_rows_size(session, row.oid) for row in here if row.relkind in "rm")
 
 
-def needs_toast(found: Relation) -> bool:
+def needs_toast(rel: Relation) -> bool:
     """Whether PostgreSQL would make a TOAST table (heapam_relationneeds_toast_table)."""
     length, toastable, unknown = 0, False, False
-    for column in found.columns:
+    for column in rel.columns:
         kind = type_by_oid(column.type)
         if kind is None:
             continue
@@ -372,7 +370,7 @@ def needs_toast(found: Relation) -> bool:
         toastable = toastable or (kind.len < 0 and column.storage != "p")
     if not toastable or unknown:
         return toastable
-    bitmap = (len(found.attributes) + 7) // 8
+    bitmap = (len(rel.attributes) + 7) // 8
     return -(-(_HEADER + bitmap) // 8) * 8 + -(-length // 8) * 8 > _TOAST_THRESHOLD
 
 

@@ -70,11 +70,11 @@ def pg_terminate_backend(call: Call, pid: int, timeout: int) -> bool:
 
 def _signalled(session: Session, pid: int, number: signal.Signals, what: str) -> bool:
     """Send a signal to another session of this server (pg_signal_backend)."""
-    found = activity.found(pid)
-    if found is None:
+    backend = activity.found(pid)
+    if backend is None:
         session.notice("WARNING", f"PID {pid} is not a PostgreSQL backend process")
         return False
-    role = found.get("usesysid")
+    role = backend.get("usesysid")
     if not is_superuser(session, session.role):
         if role is None or is_superuser(session, role):
             raise PgError(
@@ -96,7 +96,7 @@ def _signalled(session: Session, pid: int, number: signal.Signals, what: str) ->
                 '"pg_signal_backend" role may cancel this query.',
             )
     try:
-        activity.send_signal(found, number)
+        activity.send_signal(backend, number)
     except OSError as problem:
         session.notice("WARNING", f"could not send signal to process {pid}: {problem.strerror}")
         return False
@@ -230,29 +230,29 @@ def pg_control_system(call: Call) -> tuple[object, ...]:
 
 @implements("pg_table_size", context=True)
 def pg_table_size(call: Call, oid: int) -> int | None:
-    found = relation_or_none(call.session, oid)
-    return None if found is None else relations.table_size(call.session, found)
+    rel = relation_or_none(call.session, oid)
+    return None if rel is None else relations.table_size(call.session, rel)
 
 
 @implements("pg_indexes_size", context=True)
 def pg_indexes_size(call: Call, oid: int) -> int | None:
-    found = relation_or_none(call.session, oid)
-    return None if found is None else relations.indexes_size(call.session, found)
+    rel = relation_or_none(call.session, oid)
+    return None if rel is None else relations.indexes_size(call.session, rel)
 
 
 @implements("pg_total_relation_size", context=True)
 def pg_total_relation_size(call: Call, oid: int) -> int | None:
-    found = relation_or_none(call.session, oid)
-    return None if found is None else relations.total_size(call.session, found)
+    rel = relation_or_none(call.session, oid)
+    return None if rel is None else relations.total_size(call.session, rel)
 
 
 @implements("pg_relation_size", "pg_relation_size(regclass)", context=True)
 def pg_relation_size(call: Call, oid: int, fork: str = "main") -> int | None:
     """The main fork is what a table's rows take. Indexes and sequences begin with a page."""
-    found = relation_or_none(call.session, oid)
-    if found is None:
+    rel = relation_or_none(call.session, oid)
+    if rel is None:
         return None
-    return relations.relation_size(call.session, found) if fork == "main" else 0
+    return relations.relation_size(call.session, rel) if fork == "main" else 0
 
 
 @implements("pg_database_size_oid", context=True)

@@ -91,9 +91,9 @@ def create_statements(
         raise
     needed = dict.fromkeys(each for definition in definitions for each in definition.types)
     types = known.all() if kinds else list(needed)
-    found = list(in_order(link, programs(link, kinds), [("pg_class", each.oid) for each in definitions]))
+    listed = list(in_order(link, programs(link, kinds), [("pg_class", each.oid) for each in definitions]))
     schemas = [each.schema for each in types] + [each.schema for each in definitions]
-    schemas += [each.schema for each in found if each.refused is None]
+    schemas += [each.schema for each in listed if each.refused is None]
     for schema in dict.fromkeys(each for each in schemas if each != "public"):
         yield Imported(f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(schema)};")
     for each in types:
@@ -108,15 +108,15 @@ def create_statements(
     for definition in definitions if release >= 18 else ():
         if definition.partition_key is not None:
             yield from (Imported(each, table=definition) for each in definition.not_valid())
-    yield from _programs(found, known, kinds)
+    yield from _programs(listed, known, kinds)
     for foreign in (*servers(link), *mappings(link)) if with_servers else ():
         yield Imported(foreign.statement, foreign.left, name=foreign.what)
 
 
-def _programs(found: Sequence[Program], types: ServerTypes, kinds: Collection[str]) -> Iterator[Imported]:
+def _programs(listed: Sequence[Program], types: ServerTypes, kinds: Collection[str]) -> Iterator[Imported]:
     if "routine" in kinds:
         yield Imported("SET check_function_bodies = false;")
-    for each in found:
+    for each in listed:
         if each.refused is not None:
             yield Imported("", (f"{each.name} is not imported: {each.refused}",))
         else:
@@ -231,7 +231,7 @@ def _columns(
         "FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid "
         f"AND d.adnum = a.attnum WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
     )
-    made, left = [], []
+    columns, left = [], []
     table = quote_qualified(schema, name)
     for num, column, notnull, named, generated, identity, default, *described in listed:
         assert num is not None and column is not None
@@ -242,14 +242,14 @@ def _columns(
         typoid, typmod, here, comment, needed = _type(described, types)
         constraint = None if named is None else RemoteNotNull(*json.loads(named))
         is_not_null = notnull == "t" and (constraint is None or constraint.is_valid)
-        made.append(RemoteColumn(int(num), column, typoid, typmod, here, is_not_null, comment, needed, constraint))
+        columns.append(RemoteColumn(int(num), column, typoid, typmod, here, is_not_null, comment, needed, constraint))
         if generated:
             left.append(f"{place} is not generated here, but published: {default}")
         elif default is not None:
             left.append(f"the default of {place} is not here: {default}")
         elif identity:
             left.append(f"{place} is no identity column here")
-    return tuple(made), tuple(left)
+    return tuple(columns), tuple(left)
 
 
 def attributes(link: Link, relid: int) -> tuple[RemoteAttribute, ...]:
@@ -261,21 +261,21 @@ def attributes(link: Link, relid: int) -> tuple[RemoteAttribute, ...]:
         f" WHERE a.attrelid = {relid} AND a.attnum > 0 ORDER BY a.attnum"
     )
     types = ServerTypes(link)
-    found = []
+    attributes_there = []
     for num, name, dropped, missing, generated, *described in listed:
         typoid, typmod, here, _, needed = _type(described, types)
         older = None if missing is None else read_text(missing, TEXT_ARRAY).items[0]
         is_dropped = dropped == "t"
-        found.append(
+        attributes_there.append(
             RemoteAttribute(int(num or 0), name or "", typoid, typmod, here, is_dropped, older, needed, generated or "")
         )
-    return tuple(found)
+    return tuple(attributes_there)
 
 
 def older_value(link: Link, relid: int, attnum: int) -> str | None:
     """The value of a column in rows that are older than it, after these have been rewritten: its default, if that is a
     constant and no row has NULL. (Rows that got their values by an UPDATE since are sent with them.)"""
-    found = link.rows(
+    defaults = link.rows(
         "SELECT pg_catalog.format('%s%I.%I', CASE c.relkind WHEN 'p' THEN '' ELSE 'ONLY ' END, n.nspname, c.relname), "
         "pg_catalog.format('%I', a.attname), pg_catalog.pg_get_expr(d.adbin, d.adrelid) "
         "FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid "
@@ -283,9 +283,9 @@ def older_value(link: Link, relid: int, attnum: int) -> str | None:
         "JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum "
         f"WHERE a.attrelid = {relid} AND a.attnum = {attnum} AND a.attgenerated = ''"
     )
-    if not found or _CONSTANT.fullmatch(found[0][2] or "") is None:
+    if not defaults or _CONSTANT.fullmatch(defaults[0][2] or "") is None:
         return None
-    table, column, default = found[0]
+    table, column, default = defaults[0]
     try:
         has_null = link.value(f"SELECT EXISTS (SELECT FROM {table} WHERE {column} IS NULL)") == "t"
     except PublisherError as error:
