@@ -163,14 +163,14 @@ def changed_since(session: Session, rows: Iterable[Standing]) -> dict[Standing, 
     return changed
 
 
-def as_found(session: Session, locked: Standing) -> Newer | None:
+def as_found(session: Session, standing: Standing) -> Newer | None:
     """The row as the statement's snapshot has it."""
     from pgrepl.lake.read.local import newest
 
-    table = lake_table(session, locked.table)
-    newest_rows = newest(session, table, [column.attnum for column in table.columns], [locked.place.row])
-    row = newest_rows.get(locked.place.row)
-    width = len(relation(session, locked.table).attributes)
+    table = lake_table(session, standing.table)
+    newest_rows = newest(session, table, [column.attnum for column in table.columns], [standing.place.row])
+    row = newest_rows.get(standing.place.row)
+    width = len(relation(session, standing.table).attributes)
     return None if row is None else Newer(row[-1], table.own_row(width, row[:-1]))
 
 

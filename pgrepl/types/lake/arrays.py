@@ -137,12 +137,12 @@ class Form:
 # --- byte columns -----------------------------------------------------------------------------------------------------
 
 
-def records(records_: npt.NDArray[Any]) -> pa.LargeBinaryArray:
+def records(values: npt.NDArray[Any]) -> pa.LargeBinaryArray:
     """Records of fixed width as bytes."""
-    width = records_.dtype.itemsize
-    ends = np.arange(0, (len(records_) + 1) * width, width, dtype=np.int64)
+    width = values.dtype.itemsize
+    ends = np.arange(0, (len(values) + 1) * width, width, dtype=np.int64)
     return pa.Array.from_buffers(
-        pa.large_binary(), len(records_), [None, pa.py_buffer(ends), pa.py_buffer(records_.tobytes())]
+        pa.large_binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(values.tobytes())]
     )
 
 

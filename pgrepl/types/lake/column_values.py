@@ -102,16 +102,16 @@ def by_spelling(
 
 
 def _with_others(
-    usual: pa.Array, array: pa.Array, right: pa.Array, kind: Form, typoid: int, typmod: int, style: TextStyle
+    values: pa.Array, array: pa.Array, right: pa.Array, kind: Form, typoid: int, typmod: int, style: TextStyle
 ) -> pa.Array:
-    """The values made, where they are `right` or the text is NULL; elsewhere those that the input function reads."""
+    """The `values`, where they are `right` or the text is NULL; elsewhere those that the input function reads."""
     left = pc.and_(pc.is_valid(array), pc.invert(right.fill_null(False)))
     if not pc.any(left).as_py():
-        return usual
+        return values
     others = plain_array(_one_by_one(array.filter(left), kind, typoid, typmod, style))
-    behind = pc.add(pc.cumulative_sum(left.cast(pa.int64())), len(usual) - 1)
-    places = pc.if_else(left, behind, pa.array(range(len(usual)), pa.int64()))
-    return pa.concat_arrays([usual, others.cast(usual.type)]).take(places)
+    behind = pc.add(pc.cumulative_sum(left.cast(pa.int64())), len(values) - 1)
+    places = pc.if_else(left, behind, pa.array(range(len(values)), pa.int64()))
+    return pa.concat_arrays([values, others.cast(values.type)]).take(places)
 
 
 def _one_by_one(array: pa.Array, kind: Form, typoid: int, typmod: int, style: TextStyle) -> pa.Array:

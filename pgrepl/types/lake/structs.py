@@ -47,10 +47,10 @@ def stored_form(lake: str, fields: tuple[Nested, ...], typoid: int, typmod: int)
         return text_form(typoid, typmod)
     if own.lake == lake and (own.element is None or (len(fields) == 1 and fields[0].type == own.element.lake)):
         return own
-    kept = read_form(lake, fields)
-    if kept.typoid != typoid:
+    lake_form = read_form(lake, fields)
+    if lake_form.typoid != typoid:
         raise PgError("XX001", f"a column of lake type {lake} cannot be of type {typoid}")
-    return replace(kept, typmod=typmod)
+    return replace(lake_form, typmod=typmod)
 
 
 # --- lake structs -----------------------------------------------------------------------------------------------------
