@@ -321,8 +321,8 @@ class _Groups:
 
     def _grouped(self, size: int, columns: dict[int, Any]) -> pa.Table:
         inputs = []
-        for each in self._compiled:
-            value = each.run(columns)
+        for program in self._compiled:
+            value = program.run(columns)
             inputs.append(pa.repeat(value, size) if isinstance(value, pa.Scalar) else value)
         arrays = {f"k{n}": inputs[n] for n in range(len(self._keys))}  # keys are the first inputs
         self._how = []

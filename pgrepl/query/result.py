@@ -71,9 +71,9 @@ class ValueText(str):
     value: Any
 
     def __new__(cls, text: str, value: Any) -> ValueText:
-        made = super().__new__(cls, text)
-        made.value = value
-        return made
+        value_text = super().__new__(cls, text)
+        value_text.value = value
+        return value_text
 
 
 @frozen

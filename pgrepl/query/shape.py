@@ -219,13 +219,13 @@ def aggregates(query: Query) -> list[tree.Aggref]:
 
 def grouping_functions(query: Query) -> list[tree.GroupingFunc]:
     """The calls of grouping() for this query, also those that stand in subqueries."""
-    found = (
+    calls = (
         node
         for expr in query_exprs(query)
         for node, up in walk_deep(expr)
         if isinstance(node, tree.GroupingFunc) and node.levelsup == up
     )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(calls))
 
 
 def at_home(node: tree.Aggref, level: int) -> tree.Aggref:

@@ -60,7 +60,7 @@ def plain_columns(query: Query) -> list[int] | None:
     if query.sort or query.limit is not None or query.offset is not None or query.row_marks:
         return None
     exprs = [target.expr for target in query.targets if not target.junk]
-    plain = [each.attnum for each in exprs if isinstance(each, tree.Var) and each.attnum > 0 and not each.levelsup]
+    plain = [var.attnum for var in exprs if isinstance(var, tree.Var) and var.attnum > 0 and not var.levelsup]
     return plain if len(plain) == len(exprs) else None
 
 
@@ -78,7 +78,9 @@ class TableColumns:
         self.attnums = sorted(read)
         columns = {attnum: entry.columns[attnum - 1] for attnum in self.attnums}
         self.forms: dict[int, Form] = {
-            attnum: form(each.type, each.typmod) for attnum, each in columns.items() if not is_row_type(each.type)
+            attnum: form(column.type, column.typmod)
+            for attnum, column in columns.items()
+            if not is_row_type(column.type)
         }
         self._program = None if query.where is None else program
         varno = query.from_[0].varno if isinstance(query.from_[0], RangeRef) else 0

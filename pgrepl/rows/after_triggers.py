@@ -134,8 +134,8 @@ def pending(session: Session, table: int) -> bool:
 
 
 def _waiting(session: Session) -> list[Fired]:
-    deferred = [each for each in session.transaction.before_commit if isinstance(each, Deferred)]
-    return [event for each in deferred for event in each.waiting]
+    deferred = [callback for callback in session.transaction.before_commit if isinstance(callback, Deferred)]
+    return [event for checks in deferred for event in checks.waiting]
 
 
 def _exists(session: Session, event: Fired) -> bool:
@@ -199,9 +199,9 @@ class Queue:
         for position, change in enumerate(changes, part.first):
             first = len(self.events)
             again = late.get(position, ()) if late else ()
-            self.events += [each for each in again if each.index.info.primary]
+            self.events += [recheck for recheck in again if recheck.index.info.primary]
             self.add_keys(named, change)
-            self.events += [each for each in again if not each.index.info.primary]
+            self.events += [recheck for recheck in again if not recheck.index.info.primary]
             calls = calls_of(change) if calls_of is not None else ()
             if calls:
                 self.events[first:] = sorted([*self.events[first:], *calls], key=lambda event: event.name)
@@ -360,7 +360,7 @@ class Queue:
         position = {id(event): number for number, event in enumerate(batch)}
         failures = [failure for group in groups if (failure := self._failure(group)) is not None]
         if failures:
-            raise min(failures, key=lambda each: position[id(each[0])])[1]
+            raise min(failures, key=lambda failed: position[id(failed[0])])[1]
 
     def _failure(self, group: Sequence[Fired]) -> tuple[Fired, PgError] | None:
         """The first event of a group that fails."""
@@ -378,22 +378,22 @@ class Queue:
         """The first row whose key does not exist (RI_FKey_check)."""
         session, key = self.session, events[0].key
         values = [key_values(event.row, key.columns) for event in events]
-        whole = [each for each in dict.fromkeys(values) if None not in each]
+        whole = [value for value in dict.fromkeys(values) if None not in value]
         if session.transaction.locks_rows:
             lookup.lock_referenced(session, key, whole)
         there = lookup.present(session, key, whole)
-        existing = {each for number, each in enumerate(whole) if number in there}
+        existing = {value for number, value in enumerate(whole) if number in there}
         gone: set[Any] | None = None
-        for event, each in zip(events, values, strict=True):
-            if each in existing:
+        for event, value in zip(events, values, strict=True):
+            if value in existing:
                 continue
-            if None in each:
+            if None in value:
                 return event, mixed_nulls(key, relation(session, event.table))
             if gone is None:  # a row that has changed again is not checked
                 missing = [one for one in whole if one not in existing]
                 alive = lookup.has_rows(session, key, missing)
                 gone = {one for number, one in enumerate(missing) if number not in alive}
-            if each not in gone:
+            if value not in gone:
                 return event, not_present(session, key, relation(session, event.table), event.row)
         return None
 

@@ -150,7 +150,7 @@ def arbiter_indexes(session: Session, modify: Modify, conflict: Conflict) -> fro
 
 def _folded(session: Session, conflict: Conflict) -> Conflict:
     """With constants for what is computed of constants and bound parameters, as indexes are compared."""
-    elements = tuple([replace(each, expr=folded(session, each.expr)) for each in conflict.elements])
+    elements = tuple([replace(element, expr=folded(session, element.expr)) for element in conflict.elements])
     where = conflict.arbiter_where
     return replace(conflict, elements=elements, arbiter_where=None if where is None else folded(session, where))
 

@@ -96,9 +96,9 @@ class RowChecks:
         failure: PgError | None = None
         try:
             for change in changes:
-                each = self._prepared(change)
-                assert each is not None
-                prepared.append(each)
+                ready = self._prepared(change)
+                assert ready is not None
+                prepared.append(ready)
         except PgError as error:
             check_for_interrupts()
             if error.sqlstate == OUT_OF_MEMORY:  # checking the keys of the collected rows would take as much again
@@ -424,10 +424,10 @@ class RowChecks:
             if prepared is None:
                 continue
             self._check_stands(change, "deleted" if change.new is None else "updated")
-            for entered, each in self._enter({number: prepared}, conflict, one_by_one=True).items():
-                self._unwritten.add(self._statement, entered, each)
+            for entered, done in self._enter({number: prepared}, conflict, one_by_one=True).items():
+                self._unwritten.add(self._statement, entered, done)
                 self._numbers[entered] = len(self._numbers)
-                yield entered, each
+                yield entered, done
         self.failed = None
 
     def _all_one_by_one(

@@ -41,7 +41,7 @@ def refuse_used(session: Session, rel: Relation, what: str) -> None:
         return
     for oid in inheritors(session, rel.oid):
         below = relation(session, oid)
-        if below.kind != "p" and any(each.reads(session, oid) for each in reading):
+        if below.kind != "p" and any(reader.reads(session, oid) for reader in reading):
             raise _used(below, what)
 
 

@@ -154,7 +154,7 @@ def first_missing(after: TablesAfter, staged: StagedRows, key: ForeignKey) -> Fa
         for number, value in zip(key.columns, first[1:], strict=True):
             row[number - 1] = value
         failures.append(((first[0],), not_present(session, key, rel, tuple(row))))
-    return min(failures, key=lambda each: each[0], default=None)
+    return min(failures, key=lambda failure: failure[0], default=None)
 
 
 def _present(after: TablesAfter, key: SparkKey, staged: StagedRows | None) -> DataFrame:
@@ -272,9 +272,11 @@ class SparkIndex:
 
     def check(self) -> None:
         new = self._keyed(self._staged.new_rows(sorted(self.attnums)), f"{ORDER}, {ROW}")
-        duplicates = [each for each in (self._first_duplicate(new), self._first_taken(new)) if each is not None]
+        duplicates = [
+            duplicate for duplicate in (self._first_duplicate(new), self._first_taken(new)) if duplicate is not None
+        ]
         if duplicates:
-            _, values = min(duplicates, key=lambda each: each[0])
+            _, values = min(duplicates, key=lambda duplicate: duplicate[0])
             raise self.index.duplicate(values)
 
     # --- pieces -------------------------------------------------------------------------------------------------------

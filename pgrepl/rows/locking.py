@@ -102,7 +102,7 @@ def lock_rows(
     with their newest version (None: deleted)."""
     transaction = session.transaction
     wanted = [
-        LockRequest(LockKind.ROW, each.table, each.place.row, int(mode)) for each, mode in zip(rows, modes, strict=True)
+        LockRequest(LockKind.ROW, row.table, row.place.row, int(mode)) for row, mode in zip(rows, modes, strict=True)
     ]
 
     def context(lock: LockRequest) -> str:
@@ -110,26 +110,24 @@ def lock_rows(
         return f'while {verb} tuple ({page},{item}) in relation "{relation(session, lock.object).name}"'
 
     skipped, _ = transaction.locks.take(
-        [each for each in wanted if each.item < PROVISIONAL], context=context, blocked=blocked
+        [request for request in wanted if request.item < PROVISIONAL], context=context, blocked=blocked
     )
     left_out = set(skipped)
-    missed = {each for each, lock in zip(rows, wanted, strict=True) if lock in left_out}
-    changed = changed_since(session, [each for each in rows if each not in missed])
+    missed = {row for row, lock in zip(rows, wanted, strict=True) if lock in left_out}
+    changed = changed_since(session, [row for row in rows if row not in missed])
     if changed:
-        weak = {each for each, mode in zip(rows, modes, strict=True) if mode is RowMode.KEY_SHARE}
-        changed = {
-            each: new for each, new in changed.items() if each not in weak or not _has_its_keys(session, each, new)
-        }
+        weak = {row for row, mode in zip(rows, modes, strict=True) if mode is RowMode.KEY_SHARE}
+        changed = {row: new for row, new in changed.items() if row not in weak or not _has_its_keys(session, row, new)}
     return missed, changed
 
 
-def _has_its_keys(session: Session, each: Standing, newer: Newer | None) -> bool:
+def _has_its_keys(session: Session, row: Standing, newer: Newer | None) -> bool:
     """Whether a newer version has the keys of the row found: FOR KEY SHARE ignores changes of other columns
     (heap_lock_tuple)."""
     if newer is None:
         return False
-    before = as_found(session, each)
-    return before is not None and all(before.row[n - 1] == newer.row[n - 1] for n in key_columns(session, each.table))
+    before = as_found(session, row)
+    return before is not None and all(before.row[n - 1] == newer.row[n - 1] for n in key_columns(session, row.table))
 
 
 def changed_since(session: Session, rows: Iterable[Standing]) -> dict[Standing, Newer | None]:
@@ -146,33 +144,33 @@ def changed_since(session: Session, rows: Iterable[Standing]) -> dict[Standing, 
     with session.beside.newest() as now:
         if now.transaction.numbering.committed_snapshot() == snapshot:
             return {}
-        for each in rows:
-            by_table.setdefault(each.table, []).append(each)
+        for locked in rows:
+            by_table.setdefault(locked.table, []).append(locked)
         for oid, here in by_table.items():
             table = lake_table(now, oid)
             mine = own_rows(session, table.table_id)
-            asked = [each for each in here if each.place.row < PROVISIONAL and each.place.row not in mine]
-            places = [each.place for each in asked]
+            asked = [locked for locked in here if locked.place.row < PROVISIONAL and locked.place.row not in mine]
+            places = [locked.place for locked in asked]
             there = standing(now, table, places) - begun_after(now, table, places, snapshot)
-            moved = {each.place.row: each for each in asked if each.place not in there}
+            moved = {locked.place.row: locked for locked in asked if locked.place not in there}
             if not moved:
                 continue
             width = len(relation(now, oid).attributes)
             rows_now = newest(now, table, [column.attnum for column in table.columns], moved)
-            for row_id, each in moved.items():
+            for row_id, locked in moved.items():
                 row = rows_now.get(row_id)
-                changed[each] = None if row is None else Newer(row[-1], table.own_row(width, row[:-1]))
+                changed[locked] = None if row is None else Newer(row[-1], table.own_row(width, row[:-1]))
     return changed
 
 
-def as_found(session: Session, each: Standing) -> Newer | None:
+def as_found(session: Session, standing: Standing) -> Newer | None:
     """The row as the statement's snapshot has it."""
     from pgrepl.lake.read.local import newest
 
-    table = lake_table(session, each.table)
-    newest_rows = newest(session, table, [column.attnum for column in table.columns], [each.place.row])
-    row = newest_rows.get(each.place.row)
-    width = len(relation(session, each.table).attributes)
+    table = lake_table(session, standing.table)
+    newest_rows = newest(session, table, [column.attnum for column in table.columns], [standing.place.row])
+    row = newest_rows.get(standing.place.row)
+    width = len(relation(session, standing.table).attributes)
     return None if row is None else Newer(row[-1], table.own_row(width, row[:-1]))
 
 
@@ -258,7 +256,7 @@ def lock_keys(session: Session, changes: Sequence[ModifiedRow], arbiters: Collec
             keys = (
                 []
                 if taken and (not arbiters or taken & set(arbiters))
-                else [each for each in keys if each[0].info.oid not in taken]
+                else [key for key in keys if key[0].info.oid not in taken]
             )
         for index, values in keys:
             if change.old is not None and to == change.table and _same(index, change):

@@ -183,7 +183,7 @@ def together(parts: Sequence[ChangedPart]) -> Positions:
         for file_id, positions in part.positions:
             by_file.setdefault(file_id, []).append(positions.positions)
     return Positions(
-        {each: once(np.concatenate(lists)) for each, lists in by_file.items()}, once(np.concatenate(inlined))
+        {file_id: once(np.concatenate(lists)) for file_id, lists in by_file.items()}, once(np.concatenate(inlined))
     )
 
 
@@ -221,7 +221,7 @@ def rows_with_keys(
 def _values(keys: Sequence[Expr], wanted: Sequence[tuple[Any, ...]]) -> DataFrame:
     """The wanted keys, as columns c1 … cn."""
     forms = [form(key.type, key.typmod) for key in keys]
-    arrays = [storage_array(kind.to_array([each[n] for each in wanted])) for n, kind in enumerate(forms)]
+    arrays = [storage_array(kind.to_array([values[n] for values in wanted])) for n, kind in enumerate(forms)]
     return arrow_frame(
         pa.table(arrays, names=[f"c{n}" for n in range(1, len(keys) + 1)]), [kind.spark for kind in forms]
     )

@@ -124,12 +124,12 @@ class UniqueIndex:
         neither the index nor `want` names."""
         from pgrepl.lake.read import local
 
-        values = {self.key(each): self.looked_up(each) for each in wanted}
+        values = {self.key(index_values): self.looked_up(index_values) for index_values in wanted}
         table = lake_table(self.session, self.relation.oid)
         columns = [*dict.fromkeys([*self._read, *want])]
         width = len(self.relation.attributes)
         stored: Iterable[tuple[Any, ...]]
-        if self._plain and not any(None in each for each in values.values()):
+        if self._plain and not any(None in index_values for index_values in values.values()):
             attnums = self.info.columns[: self.compared]
             stored = (row for _, row in local.lookup(self.session, table, attnums, list(values.values()), columns))
         else:
@@ -200,7 +200,7 @@ class TemporalIndex(UniqueIndex):
     def duplicate(self, values: tuple[Any, ...], other: tuple[Any, ...] = ()) -> PgError:
         if not other:
             rows = [self.values(row) for _, _, row in self.find([values])]
-            other = next((each for each in rows if each and each != values and self.clash(values, each)), values)
+            other = next((held for held in rows if held and held != values and self.clash(values, held)), values)
         shown, there = index_key(self.session, self.info, values), index_key(self.session, self.info, other)
         mine, its = ("Key", "key") if shown is None or there is None else (shown, f"k{there[1:]}")
         message = f'conflicting key value violates exclusion constraint "{self.info.name}"'
@@ -297,18 +297,18 @@ class Holders:
 
         snapshot = transaction.numbering.committed_snapshot()
         mine = own_rows(session, lake_table(session, self.index.relation.oid).table_id)
-        before = {each[1].row: each for each in held}
-        now = [each for row, each in before.items() if row >= PROVISIONAL or row in mine]
+        before = {holder[1].row: holder for holder in held}
+        now = [holder for row, holder in before.items() if row >= PROVISIONAL or row in mine]
         with session.beside.newest() as newest:
             index = unique_index(newest, self.index.relation, self.index.info)
-            for each in index.find(values, want):
-                row = each[1].row
+            for holder in index.find(values, want):
+                row = holder[1].row
                 if row in mine:
                     continue
-                now.append(before.get(row, each))
+                now.append(before.get(row, holder))
                 table = lake_table(newest, self.index.relation.oid)
-                same = row in before and before[row][1] == each[1]
-                if not same or begun_after(newest, table, [each[1]], snapshot):
+                same = row in before and before[row][1] == holder[1]
+                if not same or begun_after(newest, table, [holder[1]], snapshot):
                     self.unseen.add(now[-1][1])
         return now
 
@@ -401,7 +401,7 @@ class UniqueChecks:
             if values is None:
                 continue
             holders.load([row])
-            rival = next((each for each in holders.rivals(values) if each not in own), None)
+            rival = next((holder for holder in holders.rivals(values) if holder not in own), None)
             if rival is not None:
                 everything = [column.num for column in self.relation.kept]
                 stored = {place: stored for _, place, stored in index.find([values], everything)}

@@ -124,7 +124,7 @@ class Unwritten:
 
     def late(self, statement: int) -> Iterator[_Late]:
         """The keys of a statement's changes to check again: number of the change, index, values."""
-        for name, index, values in [*self._late, *(each for unique in self.unique.values() for each in unique.late)]:
+        for name, index, values in [*self._late, *(key for unique in self.unique.values() for key in unique.late)]:
             if name // _MOST == statement:
                 yield name % _MOST, index, values
 
@@ -136,7 +136,7 @@ class Unwritten:
             return
         changes, self._changes = self._changes, []
         self._tables.clear()
-        self._late += [each for unique in self.unique.values() for each in unique.late]
+        self._late += [key for unique in self.unique.values() for key in unique.late]
         self.unique.clear()
         for statement, _, _ in changes:
             self.written[statement] += 1

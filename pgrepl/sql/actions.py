@@ -31,7 +31,8 @@ Action = tuple[str, tuple[str, ...]]
 def declarations(text: str) -> Iterator[str]:
     """The nodes that a grammar makes, with their fields: who changes them has to make the tables again."""
     for name in sorted(set(re.findall(r"[A-Z]\w+(?=\()", text))):
-        yield f"{name} {[(field, str(each.type)) for field, each in getattr(nodes, name).__dataclass_fields__.items()]}"
+        fields = getattr(nodes, name).__dataclass_fields__
+        yield f"{name} {[(field, str(declared.type)) for field, declared in fields.items()]}"
 
 
 class ActionError(Exception):
@@ -100,12 +101,14 @@ class _Translator:
 
     def parts(self, call: ast.Call) -> Iterator[tuple[str, str]]:
         """The arguments of a call with their names. An argument `_` is a child that is left out."""
-        for each in call.args:
-            name = "location" if isinstance(each, ast.Subscript) else each.id if isinstance(each, ast.Name) else ""
-            value = self.value(each)
+        for argument in call.args:
+            name = argument.id if isinstance(argument, ast.Name) else ""
+            if isinstance(argument, ast.Subscript):
+                name = "location"
+            value = self.value(argument)
             if name != "_":
                 yield name, value
-        yield from ((str(each.arg), self.value(each.value)) for each in call.keywords)
+        yield from ((str(keyword.arg), self.value(keyword.value)) for keyword in call.keywords)
 
     def builder(self, call: ast.Call, name: str) -> str:
         """A builder takes the location (or several), and the rest by the names of its parameters."""

@@ -36,9 +36,9 @@ _VECTORS = (oids.OIDVECTOR, oids.INT2VECTOR)
 @cache
 def sends(typoid: int, encoding: str = UTF8) -> Send | None:
     """The send function of a type, whose texts are in an encoding."""
-    found = SEND.get(typoid) or send_text(typoid, encoding)
-    if found is not None:
-        return found
+    known = SEND.get(typoid) or send_text(typoid, encoding)
+    if known is not None:
+        return known
     if typoid in (oids.ANYARRAY, oids.RECORD_ARRAY):
         return lambda value: _send_array(value.elemtype, sender(value.elemtype, encoding), value)
     ranges = range_by_oid(typoid)
@@ -63,14 +63,14 @@ def sends(typoid: int, encoding: str = UTF8) -> Send | None:
 
 def sender(typoid: int, encoding: str) -> Send:
     """The send function of a type, or the error for a type that has none."""
-    found = sends(typoid, encoding)
-    return found if found is not None else partial(_refused, typoid, "output")
+    send = sends(typoid, encoding)
+    return send if send is not None else partial(_refused, typoid, "output")
 
 
 def receiver(typoid: int) -> Receive:
     """The receive function of a type, or the error for a type that has none."""
-    found = receives(typoid)
-    return found if found is not None else partial(_refused, typoid, "input")
+    receive = receives(typoid)
+    return receive if receive is not None else partial(_refused, typoid, "input")
 
 
 def _refused(typoid: int, direction: str, *_: Any) -> Any:
@@ -89,9 +89,9 @@ def check_function(typoid: int, direction: str) -> None:
 @cache
 def receives(typoid: int) -> Receive | None:
     """The receive function of a type."""
-    found = RECEIVE.get(typoid)
-    if found is not None:
-        return found
+    receive = RECEIVE.get(typoid)
+    if receive is not None:
+        return receive
     ranges = range_by_oid(typoid)
     if ranges is not None:
         return partial(_receive_range, ranges.subtype)
@@ -151,11 +151,11 @@ def _receive_array(element: int, message: BinaryMessage, typmod: int, style: Tex
     check_dimensions(ndim)
     if message.unpack("i") not in (0, 1):
         raise PgError(INVALID, "invalid array flags")
-    found = message.unpack("I")
-    if _is_another(found, element):
+    sent = message.unpack("I")
+    if _is_another(sent, element):
         raise PgError(
             "42804",
-            f"binary data has array element type {found} ({format_type(found)}) instead of expected {element} "
+            f"binary data has array element type {sent} ({format_type(sent)}) instead of expected {element} "
             f"({format_type(element)})",
         )
     bounds = [(message.unpack("i"), message.unpack("i")) for _ in range(ndim)]
@@ -191,10 +191,10 @@ def _receive_vector(element: int, message: BinaryMessage, typmod: int, style: Te
     return vector_of(element, value.items)
 
 
-def _is_another(found: int, expected: int) -> bool:
+def _is_another(sent: int, expected: int) -> bool:
     """Whether a sender means another type. Only PostgreSQL's own types have the same OIDs everywhere, so that others
     are not looked at: drivers send a domain's base type (array_recv, record_recv)."""
-    return found != expected and max(found, expected) < _FIRST_GENBKI_OID
+    return sent != expected and max(sent, expected) < _FIRST_GENBKI_OID
 
 
 # --- ranges -----------------------------------------------------------------------------------------------------------
@@ -212,7 +212,9 @@ def _send_range(send: Send, value: PgRange) -> bytes:
         + (value.lower is None) * _LOWER_INF
         + (value.upper is None) * _UPPER_INF
     )
-    return bytes([flags]) + b"".join([_framed(send, each) for each in (value.lower, value.upper) if each is not None])
+    return bytes([flags]) + b"".join(
+        [_framed(send, bound) for bound in (value.lower, value.upper) if bound is not None]
+    )
 
 
 def _receive_range(subtype: int, message: BinaryMessage, typmod: int, style: TextStyle) -> PgRange:
@@ -267,11 +269,11 @@ def _receive_row(typoid: int, message: BinaryMessage, typmod: int, style: TextSt
         raise PgError("42804", f"wrong number of columns: {count}, expected {expected}")
     values: list[Any] = []
     for number, field in enumerate(row.fields, 1):
-        found = message.unpack("I")
-        if _is_another(found, field.type):
+        sent = message.unpack("I")
+        if _is_another(sent, field.type):
             raise PgError(
                 "42804",
-                f"binary data has type {found} ({format_type(found)}) instead of expected {field.type} "
+                f"binary data has type {sent} ({format_type(sent)}) instead of expected {field.type} "
                 f"({format_type(field.type)}) in record column {number}",
             )
         item = message.item()

@@ -40,11 +40,11 @@ class BinaryMessage:
         return len(self._data) - self._at
 
     def take(self, count: int) -> bytes:
-        found = self._data[self._at : self._at + count] if count >= 0 else b""
-        if len(found) != count:
+        data = self._data[self._at : self._at + count] if count >= 0 else b""
+        if len(data) != count:
             raise PgError("08P01", "insufficient data left in message")
         self._at += count
-        return found
+        return data
 
     def octets(self, count: int = 1) -> int:
         """A number whose bytes are read one by one (pq_getmsgbyte)."""
@@ -301,8 +301,8 @@ def _versioned(typoid: int, name: str) -> Receive:
 
 
 def _send_snapshot(value: str) -> bytes:
-    found = parse_snapshot(value)
-    return struct.pack(f"!i{2 + len(found.xip)}q", len(found.xip), found.xmin, found.xmax, *found.xip)
+    snapshot = parse_snapshot(value)
+    return struct.pack(f"!i{2 + len(snapshot.xip)}q", len(snapshot.xip), snapshot.xmin, snapshot.xmax, *snapshot.xip)
 
 
 def _receive_snapshot(message: BinaryMessage, typmod: int, style: TextStyle) -> str:

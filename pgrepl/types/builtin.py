@@ -373,10 +373,10 @@ def procs_by_name(name: str) -> list[Proc]:
 
 def procs_named(name: str, release: int) -> list[Proc]:
     """The functions of this name in all schemas, as a release has them."""
-    found = procs.named(name)
+    named = procs.named(name)
     if release < 18:
-        return [p for p in found if p.oid not in LATER]
-    return [_as_of_18(p) for p in found] if name in _CHANGED else found
+        return [p for p in named if p.oid not in LATER]
+    return [_as_of_18(p) for p in named] if name in _CHANGED else named
 
 
 def procs_of(release: int) -> Iterator[Proc]:
@@ -399,8 +399,8 @@ def _as_of_18(proc: Proc) -> Proc:
 
 def proc_in(oid: int, release: int) -> Proc | None:
     """A function by its OID, as a release has it."""
-    found = procs.get(oid)
-    return found if found is None or release < 18 else _as_of_18(found)
+    proc = procs.get(oid)
+    return proc if proc is None or release < 18 else _as_of_18(proc)
 
 
 operators_by_name = operators.named
@@ -430,15 +430,15 @@ def access_method_by_name(name: str) -> AccessMethod | None:
 
 def range_by_oid(oid: int) -> Range | None:
     """The row of a range type, built in or a user's."""
-    found = ranges.get(oid) if oid < FIRST_USER_OID else getattr(oid, "range", None)
-    return found if found is not None and found.oid == oid else None
+    range_row = ranges.get(oid) if oid < FIRST_USER_OID else getattr(oid, "range", None)
+    return range_row if range_row is not None and range_row.oid == oid else None
 
 
 def range_of_multirange(multirange: int) -> Range | None:
     if multirange < FIRST_USER_OID:
         return next((r for r in ranges if r.multirange == multirange), None)
-    found: Range | None = getattr(multirange, "range", None)
-    return found if found is not None and found.multirange == multirange else None
+    range_row: Range | None = getattr(multirange, "range", None)
+    return range_row if range_row is not None and range_row.multirange == multirange else None
 
 
 def default_opclass(typoid: int, method: int) -> OpClass | None:

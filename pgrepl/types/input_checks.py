@@ -226,7 +226,7 @@ _WIDTHS = {
 def encoding_name(name: str) -> str | None:
     """The canonical name of a character set, or None (pg_char_to_encoding)."""
     key = _key(name)
-    return _ALIASES.get(key) or next((each for each in NAMES if _key(each) == key), None)
+    return _ALIASES.get(key) or next((charset for charset in NAMES if _key(charset) == key), None)
 
 
 def _key(name: str) -> str:
@@ -255,10 +255,10 @@ def has_codec(encoding: str) -> bool:
 
 def codec(encoding: str) -> str:
     """Python's name of a character set that has one. client_encoding may be an alias (UNICODE)."""
-    found = _CODECS.get(encoding) or _CODECS.get(encoding_name(encoding) or "")
-    if found is None:
+    codec_name = _CODECS.get(encoding) or _CODECS.get(encoding_name(encoding) or "")
+    if codec_name is None:
         raise PgError("42883", f'default conversion function for encoding "{encoding}" to "UTF8" does not exist')
-    return found
+    return codec_name
 
 
 def is_utf8(encoding: str) -> bool:

@@ -83,34 +83,34 @@ def format_type(
     """
     if oid == 0:
         return "-"
-    found = type_by_oid(oid)
-    if found is None:
+    row = type_by_oid(oid)
+    if row is None:
         return (other_type(oid) if other_type is not None else None) or "???"
     brackets = ""
-    if found.subscript == "array_subscript_handler" and found.storage != "p":
+    if row.subscript == "array_subscript_handler" and row.storage != "p":
         brackets = "[]"
-        element = type_by_oid(found.elem)
+        element = type_by_oid(row.elem)
         if element is None:  # the row type of a table
-            return ((other_type(found.elem) if other_type is not None else None) or "???") + brackets
-        found = element
-    if found.oid >= oids.FIRST_USER_OID:
-        return ((other_type(found.oid) if other_type is not None else None) or _name_of(found)) + brackets
-    modifier = typmod_out(found.oid, typmod) if typmod is not None and typmod >= 0 else ""
-    if found.oid in _SQL_NAMES and not (typmod == -1 and found.oid in (oids.BIT, oids.BPCHAR)):
-        plain, modified = _SQL_NAMES[found.oid]
+            return ((other_type(row.elem) if other_type is not None else None) or "???") + brackets
+        row = element
+    if row.oid >= oids.FIRST_USER_OID:
+        return ((other_type(row.oid) if other_type is not None else None) or _name_of(row)) + brackets
+    modifier = typmod_out(row.oid, typmod) if typmod is not None and typmod >= 0 else ""
+    if row.oid in _SQL_NAMES and not (typmod == -1 and row.oid in (oids.BIT, oids.BPCHAR)):
+        plain, modified = _SQL_NAMES[row.oid]
         if typmod is None or typmod < 0 or not modified:
             return plain + brackets
         return modified + modifier + brackets
-    name = _QUOTED.get(found.name, found.name)
-    if qualify or found.schema != "pg_catalog":
-        name = f"{found.schema}.{name}"
+    name = _QUOTED.get(row.name, row.name)
+    if qualify or row.schema != "pg_catalog":
+        name = f"{row.schema}.{name}"
     return name + modifier + brackets
 
 
-def _name_of(found: PgType) -> str:
+def _name_of(row: PgType) -> str:
     """The name of a user's type where no session knows the search path."""
-    name = found.name if _PLAIN_NAME.fullmatch(found.name) else '"' + found.name.replace('"', '""') + '"'
-    return name if found.schema == "public" else f"{found.schema}.{name}"
+    name = row.name if _PLAIN_NAME.fullmatch(row.name) else '"' + row.name.replace('"', '""') + '"'
+    return name if row.schema == "public" else f"{row.schema}.{name}"
 
 
 def typmod_out(oid: int, typmod: int) -> str:
@@ -261,10 +261,10 @@ def _writer(typoid: int) -> Callable[[int, TextStyle], str]:
 
 def _builtin_oid(typoid: int, text: str) -> int:
     if typoid == oids.REGTYPE:
-        found = type_by_name(text)
-        if found is None:
+        row = type_by_name(text)
+        if row is None:
             raise PgError("42704", f'type "{text}" does not exist')
-        return found.oid
+        return row.oid
     if typoid == oids.REGPROC:
         procs = procs_by_name(text)
         if not procs:

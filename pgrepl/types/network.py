@@ -74,12 +74,12 @@ def _parse_v6(text: str) -> Address | None:
 
 def parse_address(text: str, typename: str = "inet") -> Address:
     is_cidr = typename == "cidr"
-    found = _parse_v6(text) if ":" in text else _parse_v4(text, is_cidr)
-    if found is None:
+    address = _parse_v6(text) if ":" in text else _parse_v4(text, is_cidr)
+    if address is None:
         raise invalid_text(typename, text)
-    if is_cidr and found.number & found.host_mask:
+    if is_cidr and address.number & address.host_mask:
         raise PgError("22P02", f'invalid cidr value: "{text}"', detail="Value has bits set to right of mask.")
-    return found
+    return address
 
 
 def address_text(address: Address) -> str:
@@ -139,30 +139,30 @@ _MAC_FORMS = ((":::::", 0), ("-----", 0), ("  :  ", 2), ("  -  ", 2), (" . . ", 
 
 def read_macaddr(text: str) -> str:
     for separators, width in _MAC_FORMS:
-        found = _scan_mac(text, separators, width)
-        if found is not None:
-            if max(found) > 255 or min(found) < 0:
+        octets = _scan_mac(text, separators, width)
+        if octets is not None:
+            if max(octets) > 255 or min(octets) < 0:
                 raise PgError("22003", f'invalid octet value in "macaddr" value: "{text}"')
-            return ":".join(f"{byte:02x}" for byte in found)
+            return ":".join(f"{byte:02x}" for byte in octets)
     raise invalid_text("macaddr", text)
 
 
 def _scan_mac(text: str, separators: str, width: int) -> list[int] | None:
     """Match as C's sscanf: hexadecimal digits up to the given width, and nothing but spaces behind."""
     digits = re.compile(rf"\s*([0-9a-fA-F]{{1,{width}}})" if width else r"\s*([-+]?[0-9a-fA-F]+)", re.ASCII)
-    found = []
+    octets = []
     at = 0
     for separator in (*separators, ""):
         number = digits.match(text, at)
         if number is None:
             return None
-        found.append(int(number[1], 16))
+        octets.append(int(number[1], 16))
         at = number.end()
         if separator.strip():
             if text[at : at + 1] != separator:
                 return None
             at += 1
-    return None if text[at:].strip(_SPACES) else found
+    return None if text[at:].strip(_SPACES) else octets
 
 
 def read_macaddr8(text: str) -> str:
@@ -171,26 +171,26 @@ def read_macaddr8(text: str) -> str:
     A lone character at the end is overlooked.
     """
     rest = text.lstrip(_SPACES)
-    found: list[int] = []
+    octets: list[int] = []
     separators = set()
     while len(rest.encode()) > 1:
         pair, separator = rest[:2], rest[2:3]
-        if len(found) == 8 or not re.fullmatch("[0-9a-fA-F]{2}", pair):
+        if len(octets) == 8 or not re.fullmatch("[0-9a-fA-F]{2}", pair):
             raise invalid_text("macaddr8", text)
-        found.append(int(pair, 16))
+        octets.append(int(pair, 16))
         rest = rest[2:]
         if separator in (":", "-", ".") and separator:
             separators.add(separator)
             rest = rest[1:]
-        if len(found) in (6, 8) and rest[:1] in tuple(_SPACES):
+        if len(octets) in (6, 8) and rest[:1] in tuple(_SPACES):
             rest = rest.lstrip(_SPACES)
             if rest:
                 raise invalid_text("macaddr8", text)
-    if len(found) == 6:
-        found[3:3] = [0xFF, 0xFE]
-    if len(found) != 8 or len(separators) > 1:
+    if len(octets) == 6:
+        octets[3:3] = [0xFF, 0xFE]
+    if len(octets) != 8 or len(separators) > 1:
         raise invalid_text("macaddr8", text)
-    return ":".join(f"{byte:02x}" for byte in found)
+    return ":".join(f"{byte:02x}" for byte in octets)
 
 
 READ: dict[int, Callable[[str, int, TextStyle], Any]] = {

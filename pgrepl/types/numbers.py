@@ -100,14 +100,14 @@ def _to_32_bits(value: int, text: str, typename: str) -> int:
 
 def read_oids(text: str) -> list[int]:
     """As oidvectorin does: numbers separated by white space; an error message shows all of the text that is left."""
-    found = []
+    oids = []
     while text.strip(SPACE):
         value, rest = read_unsigned(text.lstrip(SPACE), "oid")
         if rest and rest[0] not in SPACE:
             raise invalid_text("oid", rest)
-        found.append(_to_32_bits(value, text, "oid"))
+        oids.append(_to_32_bits(value, text, "oid"))
         text = rest
-    return found
+    return oids
 
 
 read_oid = _unsigned_reader("oid", 32)
@@ -120,7 +120,7 @@ _SHORT = re.compile(r"[-+]?[0-9]+", re.ASCII)
 
 def read_shorts(text: str) -> list[int]:
     """As int2vectorin does; an error message shows all of the text that is left."""
-    found = []
+    shorts = []
     while text.strip(SPACE):
         text = text.lstrip(SPACE)
         number = _SHORT.match(text)
@@ -129,9 +129,9 @@ def read_shorts(text: str) -> list[int]:
             raise out_of_range("smallint", text)
         if number is None or (rest and rest[0] != " "):
             raise invalid_text("smallint", text)
-        found.append(int(number[0]))
+        shorts.append(int(number[0]))
         text = rest
-    return found
+    return shorts
 
 
 _TRUE_FALSE = {

@@ -77,8 +77,8 @@ def make_range(subtype: int, lower: Any, upper: Any, lower_inc: bool, upper_inc:
             raise PgError("22000", "range lower bound must be less than or equal to range upper bound")
         if key(lower) == key(upper) and not (lower_inc and upper_inc):
             return PgRange(subtype, empty=True)
-    made = PgRange(subtype, lower, upper, lower_inc, upper_inc)
-    return _canonical(made) if subtype in _LIMITS and not isinstance(subtype, Continuous) else made
+    value = PgRange(subtype, lower, upper, lower_inc, upper_inc)
+    return _canonical(value) if subtype in _LIMITS and not isinstance(subtype, Continuous) else value
 
 
 _LIMITS = {oids.INT4: 2**31 - 1, oids.INT8: 2**63 - 1, oids.DATE: 0}
@@ -242,9 +242,9 @@ def make_multirange(subtype: int, ranges: list[PgRange]) -> PgMultirange:
 
 def compare_multiranges(a: PgMultirange, b: PgMultirange) -> int:
     for one, two in zip(a.ranges, b.ranges, strict=False):
-        found = compare_ranges(one, two)
-        if found:
-            return found
+        order = compare_ranges(one, two)
+        if order:
+            return order
     return (len(a.ranges) > len(b.ranges)) - (len(a.ranges) < len(b.ranges))
 
 

@@ -81,8 +81,8 @@ def reader(typoid: int) -> Reader:
     """The input function of a type."""
     module = _READERS.get(typoid)
     if module is not None:
-        found: Reader = import_module(f"{__package__}.{module}").READ[typoid]
-        return found
+        read: Reader = import_module(f"{__package__}.{module}").READ[typoid]
+        return read
     ranges = range_by_oid(typoid) or range_of_multirange(typoid)
     if ranges is not None:
         return _range_reader(typoid, ranges.subtype)
@@ -188,8 +188,8 @@ def writer(typoid: int) -> Writer:
         return lambda value, style: str(value)
     module = _MODULES.get(typoid)
     if module is not None:
-        found: Writer = import_module(f"{__package__}.{module}").WRITE[typoid]
-        return found
+        write: Writer = import_module(f"{__package__}.{module}").WRITE[typoid]
+        return write
     ranges = range_by_oid(typoid) or range_of_multirange(typoid)
     if ranges is not None:
         return _range_writer(typoid, ranges.subtype)

@@ -58,7 +58,7 @@ class UserTypes:
     """The user's types of a database, as of one moment."""
 
     def __init__(self, data: tuple[TypeData, ...]) -> None:
-        self.data = {each.row.oid: each for each in data}
+        self.data = {type_data.row.oid: type_data for type_data in data}
         self._types = {oid: UserType(oid, self) for oid in self.data}
         self._rows: dict[int, PgType] = {}
         self._row_types: dict[int, RowType] = {}
@@ -84,13 +84,13 @@ class UserTypes:
         known = self.data.get(oid)
         if known is None or known.row.typtype != "c":
             return None
-        found = self._row_types.get(known.row.oid)
-        if found is None:
+        columns = self._row_types.get(known.row.oid)
+        if columns is None:
             fields = [
                 RowField(f.place, f.name, self.type_of(f.type), f.typmod, self.row_type(f.type)) for f in known.fields
             ]
-            found = self._row_types[known.row.oid] = RowType(tuple(fields), known.width)
-        return found
+            columns = self._row_types[known.row.oid] = RowType(tuple(fields), known.width)
+        return columns
 
     def in_row(self, row: RowType) -> RowType:
         """A row type whose columns have these descriptions of their types."""
@@ -104,28 +104,28 @@ class UserTypes:
         known = self.data[oid].range
         if not known:
             return None
-        made = Range(*known)
-        subtype = self.type_of(made.subtype) if made.subtype >= FIRST_USER_OID else Continuous(made.subtype)
-        return made._replace(oid=self.type_of(made.oid), multirange=self.type_of(made.multirange), subtype=subtype)
+        own = Range(*known)
+        subtype = self.type_of(own.subtype) if own.subtype >= FIRST_USER_OID else Continuous(own.subtype)
+        return own._replace(oid=self.type_of(own.oid), multirange=self.type_of(own.multirange), subtype=subtype)
 
     def closure(self, oid: int) -> tuple[TypeData, ...]:
         """The type and all types that it is made of."""
         known = self._closures.get(oid)
         if known is None:
-            found: dict[int, TypeData] = {}
+            parts: dict[int, TypeData] = {}
             waiting = [int(oid)]
             while waiting:
-                each = self.data.get(waiting.pop())
-                if each is not None and each.row.oid not in found:
-                    found[each.row.oid] = each
-                    waiting += [each.row.elem, each.row.basetype, *[field.type for field in each.fields]]
-                    waiting += each.range[:3]
-            known = self._closures[oid] = tuple(found.values())
+                part = self.data.get(waiting.pop())
+                if part is not None and part.row.oid not in parts:
+                    parts[part.row.oid] = part
+                    waiting += [part.row.elem, part.row.basetype, *[field.type for field in part.fields]]
+                    waiting += part.range[:3]
+            known = self._closures[oid] = tuple(parts.values())
         return known
 
     def to_json(self) -> list[Any]:
         """The descriptions, for programs that executors of Spark get as JSON."""
-        return [list(each) for each in self.data.values()]
+        return [list(type_data) for type_data in self.data.values()]
 
     @staticmethod
     def from_json(data: list[Any]) -> UserTypes:
@@ -157,9 +157,9 @@ class UserType(int):
     types: UserTypes
 
     def __new__(cls, oid: int, types: UserTypes) -> UserType:
-        made = super().__new__(cls, oid)
-        made.types = types
-        return made
+        user_type = super().__new__(cls, oid)
+        user_type.types = types
+        return user_type
 
     @property
     def row(self) -> PgType:
@@ -224,17 +224,17 @@ def labels_of_stored(enum: int) -> dict[str, str]:
 @cache
 def parts_of(typoid: int) -> tuple[int, ...]:
     """The type and all types that its values are made of: elements, attributes, what domains are over."""
-    found: dict[int, int] = {}
+    parts: dict[int, int] = {}
     waiting = [typoid]
     while waiting:
-        each = waiting.pop()
-        if not each or each in found:
+        part = waiting.pop()
+        if not part or part in parts:
             continue
-        found[each] = each
-        row, fields = type_by_oid(each), composite_type(each)
+        parts[part] = part
+        row, fields = type_by_oid(part), composite_type(part)
         waiting += [] if row is None else [row.elem, row.basetype]
         waiting += [] if fields is None else list(fields.types)
-    return tuple(found)
+    return tuple(parts)
 
 
 def is_enum(typoid: int) -> bool:

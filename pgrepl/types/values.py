@@ -147,10 +147,10 @@ def enum_key(typoid: int) -> Callable[[str], int]:
     places = order_of_labels(typoid)
 
     def place(label: str) -> int:
-        found = places.get(label)
-        if found is None:
+        at = places.get(label)
+        if at is None:
             raise PgError("22P02", f'invalid input value for enum {format_type(typoid)}: "{label}"')
-        return found
+        return at
 
     return place
 
@@ -172,9 +172,9 @@ def compare_arrays(a: PgArray, b: PgArray) -> int:
         raise PgError("42804", "cannot compare arrays of different element types")
     compare = comparer(a.elemtype)
     for x, y in zip(a.items, b.items, strict=False):
-        found = compare_nullable(compare, x, y)
-        if found:
-            return found
+        order = compare_nullable(compare, x, y)
+        if order:
+            return order
     return _order((len(a.items), len(a.dims), a.dims, a.lbounds), (len(b.items), len(b.dims), b.dims, b.lbounds))
 
 
@@ -198,9 +198,9 @@ def compare_fields(a: tuple[Any, ...], b: tuple[Any, ...], comparer_of: Callable
                 f"at record column {number}"
             )
             raise PgError("42804", message)
-        found = compare_nullable(comparer_of(left), x, y)
-        if found:
-            return found
+        order = compare_nullable(comparer_of(left), x, y)
+        if order:
+            return order
     if len(a) != len(b):
         raise PgError("42804", "cannot compare record types with different numbers of columns")
     return 0

@@ -148,7 +148,7 @@ class _Merge:
             target_rows = target_rows_query(self.session, Modify(Command.DELETE, table.oid, (entry,), (RangeRef(1),)))
             nothing: Row = (None,) * len(table.attributes)
             read = stream(self.session, target_rows.query)
-            rows = {each[0]: with_values(nothing, target_rows.columns, each[2:]) for each in read}
+            rows = {target_row[0]: with_values(nothing, target_rows.columns, target_row[2:]) for target_row in read}
             self._children[table.oid] = rows
         assert place is not None
         return rows[place]

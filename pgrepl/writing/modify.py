@@ -337,9 +337,9 @@ def _found_and_locked(session: Session, modify: Modify, target: Relation) -> Ite
     standing = {Standing(c.table, c.place): (c, rest) for c, rest in found_rows(session, modify, target) if c.place}
     verb = "updating" if modify.command is Command.UPDATE else "deleting"
     changed = lock_changes(session, [change for change, _ in standing.values()], verb)
-    for row, each in standing.items():
+    for row, pair in standing.items():
         if row not in changed:
-            yield each
+            yield pair
             continue
         newer = changed[row]
         if newer is None:

@@ -219,7 +219,7 @@ def check_simple(session: Session, modify: Modify) -> None:
         raise Declined("rows that are looked at again")
     if modify.ctes or modify.around or modify.multi or len(modify.from_) > 1 or len(modify.rtable) > 1:
         raise Declined("more than one table")
-    check_row_alone([*conjuncts(modify.where), *(each.expr for each in modify.assigned)], entry_of=TARGET)
+    check_row_alone([*conjuncts(modify.where), *(assignment.expr for assignment in modify.assigned)], entry_of=TARGET)
     target = relation(session, modify.relid)
     kind = ModifyKind(modify.command.value)
     check_fits(session, target, kind, modify.named, by_kernels=True)
@@ -234,7 +234,7 @@ def _check_keys(session: Session, member: Member, modify: Modify) -> None:
         if keys_to(session, rel.oid):
             raise Declined("a table that foreign keys reference")
         return
-    changed = {member.numbers[each.attnum] for each in modify.assigned}
+    changed = {member.numbers[assignment.attnum] for assignment in modify.assigned}
     for key in keys_of(session, rel.oid):
         if changed.intersection(key.columns):
             raise Declined("a column of a foreign key")
@@ -272,13 +272,13 @@ def _modified(session: Session, modify: Modify, target: Relation, member: Member
         modify = in_layout(session, modify, target, rel)
     table = lake_table(session, rel.oid)
     check_forms(table, rel)
-    where = [own(each, rel) for each in conjuncts(modify.where)]
+    where = [own(conjunct, rel) for conjunct in conjuncts(modify.where)]
     program, bounds = condition(session, where)
     note_reads(session, [member], bounds if rel.oid == target.oid else ())
     source = KernelSource(session, table, snapshot, (), program, bounds)
     if modify.command is Command.DELETE:
         return TableChange(source, table, (), None, True, 0)
-    values = {each.attnum: own(each.expr, rel) for each in modify.assigned}
+    values = {assignment.attnum: own(assignment.expr, rel) for assignment in modify.assigned}
     columns = [
         computed(session, column, values[column.attnum], rel)
         if column.attnum in values
@@ -360,7 +360,7 @@ def carry_out(
     changes.engine = Engine.SPARK if on_spark else Engine.COLUMNS
     if not table_changes:
         return {}
-    tables = [each for _, each in table_changes]
+    tables = [table_change for _, table_change in table_changes]
 
     def judge(number: int, part: ChangedPart) -> None:
         if part.error is not None:
@@ -375,14 +375,14 @@ def carry_out(
         with spark.described(f"{changes.kind.value} {changes.relation.name}"):
             done = change(session, tables, on_spark=on_spark, check=interrupts.check_for_interrupts, judge=judge)
     except PgError as problem:
-        far = any(storage.local_path(each.target.location) is None for each in tables)
+        far = any(storage.local_path(table_change.target.location) is None for table_change in tables)
         if on_spark and far and problem.sqlstate in _OF_PLACES:
             raise Declined(problem.message) from problem
         raise
     spans: dict[int, list[KeySpan | None]] = {}
-    for (rel, each), changed in zip(table_changes, done, strict=True):
-        _take(changes, rel, each, changed)
-        for number, key in enumerate(each.keys):
+    for (rel, table_change), changed in zip(table_changes, done, strict=True):
+        _take(changes, rel, table_change, changed)
+        for number, key in enumerate(table_change.keys):
             spans.setdefault(key, []).extend(part.spans[number] for part in changed.parts if part.spans)
     return spans
 
@@ -390,7 +390,7 @@ def carry_out(
 def _take(changes: SparkChanges, rel: Relation, planned: TableChange, done: ChangedTable) -> None:
     staged = changes.of(rel)
     changes.count += sum(part.count for part in done.parts)
-    rows = [each for part in done.parts for each in part.few]
+    rows = [placed for part in done.parts for placed in part.few]
     if done.files or len(rows) > planned.few:
         staged.take(done, versions=planned.leaves)
         return

@@ -347,16 +347,18 @@ def _merge(session: Session, modify: Modify, changes: SparkChanges) -> None:
     try:
         if _changes_twice(modify.merge.actions, rows, action):
             raise affected_twice()
-        for number, each in enumerate(modify.merge.actions, 1):
-            if each.command is not None:
-                _carry_out(session, modify, joined, each, rows.filter(f"{action} = {number}"), changes)
+        for number, merge_action in enumerate(modify.merge.actions, 1):
+            if merge_action.command is not None:
+                _carry_out(session, modify, joined, merge_action, rows.filter(f"{action} = {number}"), changes)
     finally:
         rows.unpersist()
 
 
 def _changes_twice(actions: tuple[MergeAction, ...], rows: DataFrame, action: str) -> bool:
     """Whether several rows of the source change one row of the target."""
-    changing = [str(n) for n, each in enumerate(actions, 1) if each.command in (Command.UPDATE, Command.DELETE)]
+    changing = [
+        str(n) for n, merge_action in enumerate(actions, 1) if merge_action.command in (Command.UPDATE, Command.DELETE)
+    ]
     if not changing:
         return False
     changed = rows.filter(f"{action} IN ({', '.join(changing)})").groupBy("c2", "c1").count()

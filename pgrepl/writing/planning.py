@@ -283,11 +283,11 @@ class Together:
 
 def _expressions(modify: Modify) -> Query:
     """A query with all that a statement computes."""
-    exprs = [each.expr for each in modify.assigned] + [each.expr for each in modify.returning]
+    exprs = [assignment.expr for assignment in modify.assigned] + [target.expr for target in modify.returning]
     if modify.merge is not None:
         exprs += modify.merge.exprs
     if modify.conflict is not None:
-        exprs += [each.expr for each in modify.conflict.assigned or ()]
+        exprs += [assignment.expr for assignment in modify.conflict.assigned or ()]
     targets = tuple(Target(expr, "", number) for number, expr in enumerate(exprs, 1))
     return Query(targets, modify.rtable, modify.from_, modify.where)
 

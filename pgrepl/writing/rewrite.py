@@ -59,50 +59,56 @@ def rewrite(session: Session, values: Mapping[int, list[NewColumnValue]]) -> set
     ]
     if not tables:
         return set()
-    frames = {each.relation.oid: frame for each in tables if (frame := _frame(session, each)) is not None}
-    rows = {each.relation.oid: list(_new_rows(session, each)) for each in tables if each.relation.oid not in frames}
-    for each in tables:
-        keep_dimensions(session, each.relation, (row for _, row in rows.get(each.relation.oid, ())))
+    frames = {
+        rewriting.relation.oid: frame for rewriting in tables if (frame := _frame(session, rewriting)) is not None
+    }
+    rows = {
+        rewriting.relation.oid: list(_new_rows(session, rewriting))
+        for rewriting in tables
+        if rewriting.relation.oid not in frames
+    }
+    for rewriting in tables:
+        keep_dimensions(session, rewriting.relation, (row for _, row in rows.get(rewriting.relation.oid, ())))
     define_now(session)
     writes = []
-    for each in tables:
-        write = Write(session, lake_table(session, each.relation.oid))
+    for rewriting in tables:
+        write = Write(session, lake_table(session, rewriting.relation.oid))
         writes.append(write)
-        frame = frames.get(each.relation.oid)
+        frame = frames.get(rewriting.relation.oid)
         if frame is not None:
-            write_rows(session, each, frame, write)
+            write_rows(session, rewriting, frame, write)
             continue
-        for place, row in rows[each.relation.oid]:
+        for place, row in rows[rewriting.relation.oid]:
             write.update(place, write.table.lake_row(row))
     commit.record_writes(session, writes, {"rewrite": [write.table.table_id for write in writes]})
-    return {each.relation.oid for each in tables}
+    return {rewriting.relation.oid for rewriting in tables}
 
 
-def _frame(session: Session, each: Rewrite) -> DataFrame | None:
+def _frame(session: Session, rewriting: Rewrite) -> DataFrame | None:
     """The rows as Spark computes them; None: this process computes them, as always arrays of several dimensions
     and rows as values."""
-    if each.was.has_dimensions or any(c.ndims > 1 or is_row_type(c.type) for c in each.relation.columns):
+    if rewriting.was.has_dimensions or any(c.ndims > 1 or is_row_type(c.type) for c in rewriting.relation.columns):
         return None
-    if not choice.choose(session, lambda: extent(session, each.was, snapshot=each.snapshot)).on_spark:
+    if not choice.choose(session, lambda: extent(session, rewriting.was, snapshot=rewriting.snapshot)).on_spark:
         return None
     try:
-        frame = rewritten_rows(session, each)
+        frame = rewritten_rows(session, rewriting)
     except Declined as reason:
-        choice.declined(session, "ALTER TABLE", reason, f'table "{each.relation.name}" is not rewritten by Spark')
+        choice.declined(session, "ALTER TABLE", reason, f'table "{rewriting.relation.name}" is not rewritten by Spark')
         return None
     choice.done(session, "ALTER TABLE", choice.Engine.SPARK)
     return frame
 
 
-def _new_rows(session: Session, each: Rewrite) -> Iterator[tuple[RowPlace, Row]]:
+def _new_rows(session: Session, rewriting: Rewrite) -> Iterator[tuple[RowPlace, Row]]:
     context = Context(session)
-    rel = each.relation
-    plain = [(v.attnum, compile(own(v.expr, rel), context)) for v in each.values if not v.generates]
-    generated = [(v.attnum, compile(own(v.expr, rel), context)) for v in each.values if v.generates]
+    rel = rewriting.relation
+    plain = [(v.attnum, compile(own(v.expr, rel), context)) for v in rewriting.values if not v.generates]
+    generated = [(v.attnum, compile(own(v.expr, rel), context)) for v in rewriting.values if v.generates]
     width = len(rel.attributes)
-    attnums = [column.attnum for column in each.was.columns]
-    for read in local.rows(session, each.was, attnums, places=True, snapshot=each.snapshot):
-        old = each.was.own_row(width, read[:-1])
+    attnums = [column.attnum for column in rewriting.was.columns]
+    for read in local.rows(session, rewriting.was, attnums, places=True, snapshot=rewriting.snapshot):
+        old = rewriting.was.own_row(width, read[:-1])
         new = list(old)
         for attnum, value in plain:
             new[attnum - 1] = value(old)

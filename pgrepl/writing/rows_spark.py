@@ -100,7 +100,7 @@ def without_numbers(query: Query) -> tuple[Query, list[Numbered]]:
             targets.append(replace(target, expr=Const(target.expr.type, typmod=target.expr.typmod)))
         else:
             targets.append(target)
-    if len({each.sequence for each in numbered}) < len(numbered):
+    if len({column.sequence for column in numbered}) < len(numbered):
         return query, []
     return replace(query, targets=tuple(targets)), numbered
 
@@ -186,13 +186,13 @@ class Rewrite:
 # --- rewrite spark ----------------------------------------------------------------------------------------------------
 
 
-def rewritten_rows(session: Session, each: Rewrite) -> DataFrame:
+def rewritten_rows(session: Session, rewriting: Rewrite) -> DataFrame:
     """The rows of a table as they become, with their places; or Declined."""
     from pgrepl.expr.exchange import Statement
 
     statement = Statement(Context(session))
-    rel = each.relation
-    values, numbers = _without_numbers(each)
+    rel = rewriting.relation
+    values, numbers = _without_numbers(rewriting)
     try:
         plain = {v.attnum: condition_text(own(v.expr, rel), statement) for v in values if not v.generates}
         generated = {v.attnum: condition_text(own(v.expr, rel), statement) for v in values if v.generates}
@@ -200,8 +200,8 @@ def rewritten_rows(session: Session, each: Rewrite) -> DataFrame:
         if error.sqlstate != "0A000":
             raise
         raise Declined(error.message) from error
-    attnums = [column.attnum for column in each.was.columns]
-    frame = scan_spark.frame(session, each.was, attnums, each.snapshot, places=True)
+    attnums = [column.attnum for column in rewriting.was.columns]
+    frame = scan_spark.frame(session, rewriting.was, attnums, rewriting.snapshot, places=True)
     columns = [f"c{attnum}" for attnum in attnums if attnum not in plain and not rel.attributes[attnum - 1].dropped]
     columns += [f"{text} AS c{attnum}" for attnum, text in plain.items()]
     text = f"SELECT {', '.join([*columns, 'place'])} FROM {{f}}"
@@ -218,16 +218,16 @@ def with_generated(statement: Statement, frame: DataFrame, generated: Mapping[in
     return statement.run(spark.session(), f"SELECT {', '.join([*kept, *generated_columns])} FROM {{f}}", {"f": frame})
 
 
-def _without_numbers(each: Rewrite) -> tuple[list[NewColumnValue], list[Numbered]]:
+def _without_numbers(rewriting: Rewrite) -> tuple[list[NewColumnValue], list[Numbered]]:
     """The values with NULL in place of numbers of sequences, and the columns of these numbers."""
-    query = Query(tuple(Target(v.expr, "", n) for n, v in enumerate(each.values, 1)))
+    query = Query(tuple(Target(v.expr, "", n) for n, v in enumerate(rewriting.values, 1)))
     query, numbered = without_numbers(query)
-    values = [replace(v, expr=t.expr) for v, t in zip(each.values, query.targets, strict=True)]
-    return values, [replace(number, place=each.values[number.place - 1].attnum) for number in numbered]
+    values = [replace(v, expr=t.expr) for v, t in zip(rewriting.values, query.targets, strict=True)]
+    return values, [replace(number, place=rewriting.values[number.place - 1].attnum) for number in numbered]
 
 
-def write_rows(session: Session, each: Rewrite, frame: DataFrame, write: Write) -> None:
+def write_rows(session: Session, rewriting: Rewrite, frame: DataFrame, write: Write) -> None:
     """Stage the files of the new rows and the deletion of the old ones."""
-    arrival = Arrival(session, each.relation, each.relation, frozenset(), frozenset(), places=True)
+    arrival = Arrival(session, rewriting.relation, rewriting.relation, frozenset(), frozenset(), places=True)
     (done,) = arrival.write(frame)
-    StagedRows(session, each.relation, each.snapshot, write).take(done, versions=True)
+    StagedRows(session, rewriting.relation, rewriting.snapshot, write).take(done, versions=True)

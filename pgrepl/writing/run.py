@@ -116,7 +116,7 @@ def _run_under_locks(session: Session, stmt: Statement) -> Result:
     while True:
         written = analyze_modifying(session, stmt)
         changing = [*(cte.modify for cte in written.ctes if cte.modify is not None), written]
-        tables = list(dict.fromkeys(oid for each in changing for oid in target_tables(session, each)))
+        tables = list(dict.fromkeys(oid for change in changing for oid in target_tables(session, change)))
         planned = _chosen(session, written) if not _is_small(stmt, session) else None
         if _is_large(planned):
             # too many rows for locks of their own

@@ -206,10 +206,10 @@ class _Step:
 
     def _assigned(self, assigned: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
         mapped = []
-        for each in assigned:
-            column = self.exprs[each.attnum]
+        for assignment in assigned:
+            column = self.exprs[assignment.attnum]
             assert isinstance(column, Var)
-            mapped.append(Assignment(column.attnum, self._mapped(each.expr)))
+            mapped.append(Assignment(column.attnum, self._mapped(assignment.expr)))
         return tuple(mapped)
 
     def _named(self, named: frozenset[int]) -> frozenset[int]:
@@ -362,7 +362,7 @@ def _allowed(session: Session, target: Relation, modify: Modify, read: frozenset
         updated = frozenset(a.attnum for a in conflict.assigned)
     if updated is not None and not may_use(session, target, "UPDATE", updated, role):
         return False
-    if not read and not (modify.merge is not None and any(each.command is None for each in modify.merge.actions)):
+    if not read and not (modify.merge is not None and any(action.command is None for action in modify.merge.actions)):
         return True
     wanted = read if 0 not in read else {*read, *(a.num for a in target.columns)} - {0}
     return may_use(session, target, "SELECT", wanted, role)

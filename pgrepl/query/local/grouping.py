@@ -22,7 +22,7 @@ class Grouping:
         """`computed`: a key after its set-returning functions are expanded."""
         self.query = query
         self.evaluator = evaluator
-        self.aggregates = [evaluator.flat(each) for each in aggregates(query)]
+        self.aggregates = [evaluator.flat(aggregate) for aggregate in aggregates(query)]
         by_resno = {t.resno: evaluator.flat(t.expr) for t in query.targets}
         self.keys: list[tuple[int, Expr]] = [(g.resno, by_resno[g.resno]) for g in query.group]
         sets = query.grouping_sets

@@ -311,7 +311,7 @@ def _finds_one(query: Query, columns: Columns, join: Join, side: RangeRef | Join
     conditions = [*conjuncts(join.quals), *inner]
     if len(waiting) > 1 and not all(map(_cannot_fail, conditions)):
         return False
-    found_by = [each for condition in conditions for each in _sides(condition, columns)]
+    found_by = [key_equality for condition in conditions for key_equality in _sides(condition, columns)]
     while waiting:
         known = {
             varno

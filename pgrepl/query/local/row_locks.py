@@ -167,7 +167,7 @@ class RowLocker:
             changes.update(changed)
         for row in alive:
             standing = [None if row[place] is None else Standing(row[table], row[place]) for place, table in self._at]
-            if not any(each in changes for each in standing if each is not None):
+            if not any(locked in changes for locked in standing if locked is not None):
                 yield row
                 continue
             yield from islice(self._looked_at_again(standing, changes, env), 1)
@@ -191,14 +191,14 @@ class RowLocker:
     ) -> Iterable[Row]:
         """The row with its newest versions, if they still satisfy the query (EvalPlanQual)."""
         query = self._query
-        for mark, each in zip(self._marks, standing, strict=True):
-            if each is None:
+        for mark, locked in zip(self._marks, standing, strict=True):
+            if locked is None:
                 query = pinned_at(self._session, query, mark.path, None)
                 continue
-            newer = changes[each] if each in changes else as_found(self._session, each)
+            newer = changes[locked] if locked in changes else as_found(self._session, locked)
             if newer is None:
                 return ()
-            query = pinned_at(self._session, query, mark.path, PinnedRow(newer.place, each.table, newer.row))
+            query = pinned_at(self._session, query, mark.path, PinnedRow(newer.place, locked.table, newer.row))
         return self._again(query, env)
 
 

@@ -114,7 +114,7 @@ def _table(varno: int, evaluator: Evaluator) -> Run:
     scanned = members(session, entry.relid, entry.inh)
     attnums, bounds = evaluator.fetched(varno), evaluator.bounds.get(varno, ())
     if entry.pinned is not None:
-        pinned = [pinned_row(each, attnums) for each in entry.pinned]
+        pinned = [pinned_row(row, attnums) for row in entry.pinned]
         return lambda env: pinned
 
     note_reads(session, scanned, bounds)

@@ -202,9 +202,9 @@ def _passed(node: SparkNode, *, scan: bool) -> _Passed | None:
             return _Passed(node.rows, node.rows, told=False, filtered=True, joined=True)
         return _Passed(passed.before, node.rows, told=True, filtered=True)
     if node.name == "Union":
-        each = [_passed(child, scan=scan) for child in node.children]
-        known = [counts for counts in each if counts is not None]
-        if len(known) < len(each):
+        of_children = [_passed(child, scan=scan) for child in node.children]
+        known = [counts for counts in of_children if counts is not None]
+        if len(known) < len(of_children):
             return None
         return _Passed(
             sum(counts.before for counts in known),

@@ -161,9 +161,9 @@ def _settings(session: Session) -> Iterator[Values]:
     lines: dict[str, Values] = {}
     if has_privs_of_role(session, session.role, ROLE_READ_ALL_SETTINGS):
         lines = {
-            each.name: {"sourcefile": session.catalog.name, "sourceline": each.line}
-            for each in login.file_settings(session)
-            if session.settings.source(each.name) == "configuration file"
+            line.name: {"sourcefile": session.catalog.name, "sourceline": line.line}
+            for line in login.file_settings(session)
+            if session.settings.source(line.name) == "configuration file"
         }
     for parameter in parameters.all_parameters():
         if not session.settings.may_examine(parameter.name):
@@ -183,10 +183,10 @@ def _settings(session: Session) -> Iterator[Values]:
 
 
 def _file_settings(session: Session) -> Iterator[Values]:
-    for each in login.file_settings(session):
+    for line in login.file_settings(session):
         yield {
-            "sourcefile": session.catalog.name, "sourceline": each.line, "seqno": each.number, "name": each.name,
-            "setting": each.text, "applied": each.error is None, "error": each.error,
+            "sourcefile": session.catalog.name, "sourceline": line.line, "seqno": line.number, "name": line.name,
+            "setting": line.text, "applied": line.error is None, "error": line.error,
         }  # fmt: skip
 
 
@@ -214,8 +214,8 @@ def _sessions(session: Session) -> Iterator[Values]:
         yield _shown(session, activity.shown(activity.entry_of(session)))
         return
     waited = {lock["pid"]: lock["locktype"] for lock in locks(session) if not lock["granted"]}
-    for each in table.entries():
-        yield _shown(session, {**each, **_wait(each, waited)})
+    for entry in table.entries():
+        yield _shown(session, {**entry, **_wait(entry, waited)})
 
 
 def _wait(entry: Mapping[str, Any], waited: Mapping[int, str]) -> Values:
@@ -246,32 +246,34 @@ def _shown(session: Session, entry: Mapping[str, Any]) -> Values:
 def _prepared(session: Session) -> Iterator[Values]:
     from pgrepl.lake import prepared
 
-    for each in prepared.every(session):
+    for transaction in prepared.every(session):
         yield {
-            "transaction": each.xid, "gid": each.gid, "prepared": each.prepared_at,
-            "owner": role_display(session, each.owner), "database": database_name(session, each.database),
+            "transaction": transaction.xid, "gid": transaction.gid, "prepared": transaction.prepared_at,
+            "owner": role_display(session, transaction.owner), "database": database_name(session, transaction.database),
         }  # fmt: skip
 
 
 def _prepared_statements(session: Session) -> Iterator[Values]:
-    for each in session.prepared.values():
-        generic, custom = each.plans
+    for statement in session.prepared.values():
+        generic, custom = statement.plans
         columns = (
-            None if each.columns is None else array_of(oids.REGTYPE, [int(column.type) for column in each.columns])
+            None
+            if statement.columns is None
+            else array_of(oids.REGTYPE, [int(column.type) for column in statement.columns])
         )
         yield {
-            "name": each.name, "statement": each.text, "prepare_time": each.prepared_at,
-            "parameter_types": array_of(oids.REGTYPE, list(each.types)),
-            "result_types": columns, "from_sql": each.from_sql, "generic_plans": generic, "custom_plans": custom,
+            "name": statement.name, "statement": statement.text, "prepare_time": statement.prepared_at,
+            "parameter_types": array_of(oids.REGTYPE, list(statement.types)),
+            "result_types": columns, "from_sql": statement.from_sql, "generic_plans": generic, "custom_plans": custom,
         }  # fmt: skip
 
 
 def _cursors(session: Session) -> Iterator[Values]:
-    for each in session.transaction.portals.values():
-        said = each.declared
+    for portal in session.transaction.portals.values():
+        said = portal.declared
         yield {
-            "name": each.name, "statement": said.text, "is_holdable": said.holds, "is_binary": said.binary,
-            "is_scrollable": each.scrolls, "creation_time": each.created_at,
+            "name": portal.name, "statement": said.text, "is_holdable": said.holds, "is_binary": said.binary,
+            "is_scrollable": portal.scrolls, "creation_time": portal.created_at,
         }  # fmt: skip
 
 
@@ -329,9 +331,9 @@ class _Named:
 
 
 def _tables(session: Session, wanted: Wanted) -> Iterator[_Named]:
-    for each in session.system_relations():
-        if each.kind == "r" and wanted(each.schema):
-            yield _Named(each.oid, each.schema, each.name)
+    for rel in session.system_relations():
+        if rel.kind == "r" and wanted(rel.schema):
+            yield _Named(rel.oid, rel.schema, rel.name)
     schemas = _schemas(session)
     for row in rows(session, pg_class, datid=session.database_oid, relkind=("r", "m", "p")):
         if wanted(schemas[row.relnamespace]):
@@ -421,11 +423,11 @@ def _databases(session: Session) -> Iterator[Values]:
         relations = [values for (database, _), values in of_relations.items() if database == oid]
 
         def together(*names: str, relations: list[dict[str, Any]] = relations) -> int:
-            return sum(values.get(each, 0) for values in relations for each in names)
+            return sum(values.get(counter, 0) for values in relations for counter in names)
 
         yield {
             "datid": oid, "datname": name, "numbackends": None if name is None else int(oid == session.database_oid),
-            **{each: known.get(each, 0) for each in _DATABASE_COUNTERS},
+            **{counter: known.get(counter, 0) for counter in _DATABASE_COUNTERS},
             "tup_returned": together("seq_tup_read"), "tup_fetched": together("idx_scan"),
             "tup_inserted": together("n_tup_ins"), "tup_updated": together("n_tup_upd"),
             "tup_deleted": together("n_tup_del"), "stats_reset": known.get("stats_reset"),

@@ -114,7 +114,10 @@ def act(session: Session, events: Sequence[Event], calls: TriggerEvents) -> tupl
         if not remove:
             change = _updated(session, key, rel, events, action, columns)
         references = lookup.referencing(session, key, keys)
-        changes = [ModifiedRow(each.relation.oid, each.place, each.row, change(each)) for each in references]
+        changes = [
+            ModifiedRow(reference.relation.oid, reference.place, reference.row, change(reference))
+            for reference in references
+        ]
         if not changes:
             return checks, []
         if session.transaction.locks_rows:
@@ -132,16 +135,16 @@ def _locked(
     change: Callable[[Referencing], Row | None],
 ) -> list[ModifiedRow]:
     """The changes of rows that still exist once they are locked, and reference the same key."""
-    rows = [Standing(each.table, each.place) for each in changes if each.place is not None]
-    removes = any(each.new is None for each in changes)
+    rows = [Standing(modified.table, modified.place) for modified in changes if modified.place is not None]
+    removes = any(modified.new is None for modified in changes)
     changed = lock_changes(session, changes, "deleting" if removes else "updating")
     left = []
-    for each, known, row in zip(references, changes, rows, strict=True):
+    for reference, known, row in zip(references, changes, rows, strict=True):
         newer = changed.get(row)
         if row not in changed:
             left.append(known)
-        elif newer is not None and each.still(newer.row):
-            again = replace(each, place=newer.place, row=newer.row)
+        elif newer is not None and reference.still(newer.row):
+            again = replace(reference, place=newer.place, row=newer.row)
             left.append(ModifiedRow(row.table, newer.place, newer.row, change(again)))
     return left
 
@@ -160,7 +163,7 @@ def set_columns(key: ForeignKey, action: str, delete: bool) -> tuple[int, ...]:
     return key.columns
 
 
-def _removed(each: Referencing) -> None:
+def _removed(reference: Referencing) -> None:
     return None
 
 
@@ -170,10 +173,10 @@ def _updated(
     """A function that gives a referencing row's new version."""
     values = _values(session, key, rel, action, columns)
 
-    def updated(each: Referencing) -> Row:
-        new = list(each.row)
-        for name, value in values(events[each.number]).items():
-            attribute = each.relation.attribute(name)
+    def updated(reference: Referencing) -> Row:
+        new = list(reference.row)
+        for name, value in values(events[reference.number]).items():
+            attribute = reference.relation.attribute(name)
             assert attribute is not None
             new[attribute.num - 1] = value
         return tuple(new)

@@ -91,8 +91,8 @@ def _times(session: Session, source: int, target: int) -> EqualValues:
             return (value,)
         values = candidates(value)
         if target == oids.DATE:
-            values = {each // USECS_PER_DAY for each in values}
-        return [each for each in values if back(each) == value]
+            values = {timestamp // USECS_PER_DAY for timestamp in values}
+        return [candidate for candidate in values if back(candidate) == value]
 
     return sources
 
@@ -182,9 +182,9 @@ def newest_rows(
     if transaction.is_writing or not (transaction.keeps_snapshot and transaction.locks_rows):
         return standing
     mine = own_rows(session, lake_table(session, oid).table_id)
-    own = [each for each in standing if each[1][-1].row in mine or each[1][-1].row >= PROVISIONAL]
+    own = [match for match in standing if match[1][-1].row in mine or match[1][-1].row >= PROVISIONAL]
     with session.beside.newest() as now:
-        others = [each for each in rows_at_snapshot(now, oid, attnums, wanted, want) if each[1][-1].row not in mine]
+        others = [match for match in rows_at_snapshot(now, oid, attnums, wanted, want) if match[1][-1].row not in mine]
     return own + others
 
 
@@ -206,7 +206,7 @@ def lock_referencing(session: Session, key: ForeignKey, rows: Sequence[Standing]
     """Lock rows that reference a removed key. True: a transaction that was waited for has deleted one. Rows that a kept
     snapshot does not have are committed."""
     if session.transaction.keeps_snapshot:
-        rows = [each for each in rows if as_found(session, each) is not None]
+        rows = [row for row in rows if as_found(session, row) is not None]
     return lock_key_share(session, key, rows, restrict_statement)
 
 
@@ -246,7 +246,7 @@ def referencing(session: Session, key: ForeignKey, values: Sequence[Key]) -> lis
         for n, read in there:
             row = table.own_row(width, read[:-1])
             references.append(Referencing(numbers[n], member.relation, read[-1], row, tuple(attnums)))
-    return sorted(references, key=lambda each: each.number)
+    return sorted(references, key=lambda reference: reference.number)
 
 
 RowsOfKeys = dict[int, list[Standing]]
@@ -305,8 +305,8 @@ def _left_bare(session: Session, key: ForeignKey, values: Sequence[Key]) -> Rows
     convert = converters(session, key, to_referenced=False)[:-1]
     used = _periods(session, key.referencing, key.columns, keys, convert, newest_rows)
     bare = {
-        each: [used_period for used_period in rows if not covers[each].covers(used_period[0])]
-        for each, rows in used.items()
+        plain_key: [used_period for used_period in rows if not covers[plain_key].covers(used_period[0])]
+        for plain_key, rows in used.items()
     }
     rows_of_keys: RowsOfKeys = {}
     for number, (*others, period) in enumerate(values):
@@ -324,9 +324,9 @@ def _lock_covering(session: Session, key: ForeignKey, values: Sequence[Key]) -> 
         wanted.setdefault(tuple(others), []).append(period)
     there = _referenced(session, key, values, rows_at_snapshot)
     rows = []
-    for each, periods in wanted.items():
+    for plain_key, periods in wanted.items():
         asked = Cover(periods)
-        rows += [row for period, row in there[each] if asked.meets(period)]
+        rows += [row for period, row in there[plain_key] if asked.meets(period)]
     lock_key_share(session, key, rows, check_statement)
 
 
@@ -340,11 +340,11 @@ def _referenced(session: Session, key: ForeignKey, values: Sequence[Key], look: 
 
 def _others(values: Sequence[Key]) -> list[Key]:
     """The keys without their periods, each once."""
-    return list(dict.fromkeys(each[:-1] for each in values))
+    return list(dict.fromkeys(key[:-1] for key in values))
 
 
 def _covers(periods: PeriodsOfKeys) -> dict[Key, Cover]:
-    return {each: Cover(period for period, _ in there) for each, there in periods.items()}
+    return {key: Cover(period for period, _ in there) for key, there in periods.items()}
 
 
 def _periods(
@@ -357,7 +357,7 @@ def _periods(
 ) -> PeriodsOfKeys:
     """The periods of the rows of one side, by the other columns of the key."""
     wanted, numbers = converted(keys, convert)
-    periods_of_keys: PeriodsOfKeys = {each: [] for each in keys}
+    periods_of_keys: PeriodsOfKeys = {key: [] for key in keys}
     for member in tables_of(session, table):
         *others, last = [member.numbers[number] for number in columns]
         for n, (period, place) in look(session, member.relation.oid, others, wanted, [last]):
@@ -389,8 +389,8 @@ def converted(values: Sequence[Key], convert: Sequence[EqualValues] | None) -> t
     if convert is None:
         return list(values), list(range(len(values)))
     wanted, numbers = [], []
-    for number, each in enumerate(values):
-        for equal in product(*[one(value) for one, value in zip(convert, each, strict=True)]):
+    for number, key in enumerate(values):
+        for equal in product(*[one(value) for one, value in zip(convert, key, strict=True)]):
             wanted.append(equal)
             numbers.append(number)
     return wanted, numbers

@@ -37,7 +37,9 @@ def in_statement(text_of: Callable[..., str], session: Session, key: ForeignKey,
 def check_statement(session: Session, key: ForeignKey) -> str:
     """The query for a referenced row (RI_FKey_check)."""
     columns = _compared(session, key)
-    where = " AND ".join(f"{each.referenced} {each.operator} ${n}{each.cast}" for n, each in enumerate(columns, 1))
+    where = " AND ".join(
+        f"{column.referenced} {column.operator} ${n}{column.cast}" for n, column in enumerate(columns, 1)
+    )
     rows = f"FROM {_table(relation(session, key.referenced))} x WHERE {where} FOR KEY SHARE OF x"
     if not key.period:
         return f"SELECT 1 {rows}"
@@ -54,7 +56,7 @@ def restrict_statement(session: Session, key: ForeignKey) -> str:
     if key.period:
         last, parameter = columns[-1], f"${len(columns)}"
         there = " AND ".join(
-            f"${n}{each.other_cast} {each.operator} {each.referenced}" for n, each in enumerate(columns, 1)
+            f"${n}{column.other_cast} {column.operator} {column.referenced}" for n, column in enumerate(columns, 1)
         )
         within = (
             f"(SELECT pg_catalog.range_agg(r) FROM (SELECT y.{last.name} r FROM"
@@ -96,7 +98,7 @@ class Compared:
 def _conditions(columns: Sequence[Compared], first: int) -> str:
     """The conditions on the referencing rows."""
     return " AND ".join(
-        f"${n}{each.other_cast} {each.operator} {each.referencing}" for n, each in enumerate(columns, first)
+        f"${n}{column.other_cast} {column.operator} {column.referencing}" for n, column in enumerate(columns, first)
     )
 
 

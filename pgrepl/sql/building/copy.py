@@ -88,7 +88,9 @@ def vacuum(
     analyze: DefElem | None,
     relations: list[_Relation],
 ) -> VacuumStmt:
-    return vacuum_of(location, [each for each in (full, freeze, verbose, analyze) if each is not None], relations, True)
+    return vacuum_of(
+        location, [option for option in (full, freeze, verbose, analyze) if option is not None], relations, True
+    )
 
 
 @build

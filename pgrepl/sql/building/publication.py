@@ -154,18 +154,18 @@ def _together(everything: list[_All]) -> tuple[bool, bool, tuple[PublicationObj,
     """Are all tables meant, and all sequences? And the tables that are left out (preprocess_pub_all_objtype_list)."""
     named: set[str] = set()
     excepted: list[PublicationObj] = []
-    for each in everything:
-        if each.kind in named:
+    for clause in everything:
+        if clause.kind in named:
             raise PgError(
                 "42601",
                 "invalid publication object list",
-                detail=f"ALL {each.kind} can be specified only once.",
-                location=each.location,
+                detail=f"ALL {clause.kind} can be specified only once.",
+                location=clause.location,
             )
-        named.add(each.kind)
+        named.add(clause.kind)
         excepted += [
             PublicationObj(PublicationObjKind.EXCEPT_TABLE, table=PublicationTable(relation))
-            for relation in each.excepted
+            for relation in clause.excepted
         ]
     return "TABLES" in named, "SEQUENCES" in named, tuple(excepted)
 

@@ -139,7 +139,7 @@ def alter(
 ) -> nodes.Statement:
     """The statement of a change, whose fields `...` are known only now."""
     values = {"relation": relation, "kind": kind, "relation_kind": kind, "missing_ok": missing_ok}
-    return replace(change, **{field: each for field, each in values.items() if getattr(change, field, None) is ...})
+    return replace(change, **{field: value for field, value in values.items() if getattr(change, field, None) is ...})
 
 
 # ------------------------------------------------------------------------------------------------ columns

@@ -106,7 +106,7 @@ def definitions(
             subscription_definitions(session, typed or {}),
             default_privilege_definitions(session),
         ]
-        return {each.key: each for listed in listings for each in listed if each.kind in kinds}
+        return {definition.key: definition for listed in listings for definition in listed if definition.kind in kinds}
 
 
 @dataclass
@@ -170,7 +170,7 @@ def changes(
             else:
                 work.left += 1
     _let_go(work, have if there is None else there, wanted)
-    remade = {each.name for each in work.dropped if each.key in wanted}
+    remade = {definition.name for definition in work.dropped if definition.key in wanted}
     needing = (*VIEWS, "user mapping")
     at_once = [e for e in work.dropped if e.key in wanted or e.kind in needing or remade & e.holds.keys()]
     first = list(_drop_statements([*at_once, *work.let_go]))
@@ -178,7 +178,7 @@ def changes(
         work.steps.insert(0, (0, "SET check_function_bodies = false;"))
     if any(_NEWER.search(text) for _, text in work.steps):
         work.steps.insert(0, (0, SPEAK_18))
-    last = list(_drop_statements([each for each in work.dropped if each not in at_once]))
+    last = list(_drop_statements([definition for definition in work.dropped if definition not in at_once]))
     steps = sorted(work.steps, key=lambda step: step[0])
     early = [text for phase, text in steps if phase < Phase.TYPES]
     later = [text for phase, text in steps if phase >= Phase.TYPES]
@@ -204,8 +204,8 @@ def _owned_later(sequence: Definition, have: Definitions) -> list[tuple[float, s
 
 def _drop_owned(work: _Work, sequence: Definition, owner: Fact, wanted: Definitions) -> None:
     """A sequence goes with the column that it belongs to, or earlier if that stays."""
-    for each in wanted.values():
-        if any(f" OWNED BY {each.name}.{_quoted(column)};" in owner.made[0] for column in each.columns or ()):
+    for table in wanted.values():
+        if any(f" OWNED BY {table.name}.{_quoted(column)};" in owner.made[0] for column in table.columns or ()):
             work.drop([(Phase.COLUMNS + 0.5, f"DROP SEQUENCE {sequence.name};")])
 
 
@@ -213,32 +213,32 @@ def _let_go(work: _Work, there: Definitions, wanted: Definitions) -> None:
     """Views and row filters keep the types of the columns that they look at, operators their functions: they go before
     one changes, and are made again as they were, or are to be."""
     held = {before.name for before in there.values() if _changes_type(work, before)}
-    held |= {each.name for each in work.dropped if each.key in wanted}
-    dropped = {each.key for each in work.dropped}
-    for key, each in there.items():  # what others look at comes first
-        if not held & each.holds.keys() or key in dropped:
+    held |= {definition.name for definition in work.dropped if definition.key in wanted}
+    dropped = {definition.key for definition in work.dropped}
+    for key, definition in there.items():  # what others look at comes first
+        if not held & definition.holds.keys() or key in dropped:
             continue
-        if each.kind == "operator":  # its function is made anew
-            held.add(each.name)
-            work.let_go.append(each)
-            work.steps += wanted[key].made if key in wanted else each.made
+        if definition.kind == "operator":  # its function is made anew
+            held.add(definition.name)
+            work.let_go.append(definition)
+            work.steps += wanted[key].made if key in wanted else definition.made
             continue
-        if each.kind in VIEWS:
-            held.add(each.name)
+        if definition.kind in VIEWS:
+            held.add(definition.name)
             already = [made for _, made in wanted[key].made] if key in wanted else []
-            remade = next(iter(each.holds.values()))[1]
-            work.steps = [step for step in work.steps if not _is_about(step[1], each)]
-            work.let_go.append(each)
+            remade = next(iter(definition.holds.values()))[1]
+            work.steps = [step for step in work.steps if not _is_about(step[1], definition)]
+            work.let_go.append(definition)
             work.steps += [(Phase.RELATIONS, text) for text in already or remade]
             continue
-        after = wanted.get(key, each)
+        after = wanted.get(key, definition)
         members = after.facts.get("members")
         if members is None:  # all of them go, only earlier
-            emptied = each.facts["members"].undone
+            emptied = definition.facts["members"].undone
             work.releases += emptied
             work.steps = [step for step in work.steps if step[1] not in emptied]
             continue
-        work.releases += [each.holds[table][0] for table in sorted(held & each.holds.keys())]
+        work.releases += [definition.holds[table][0] for table in sorted(held & definition.holds.keys())]
         work.steps = [step for step in work.steps if step[1] not in members.made]
         work.steps += [(Phase.PUBLICATIONS, text) for text in members.made]
 
@@ -347,12 +347,13 @@ def _parts(relation: Definition) -> set[str]:
 def _drop_statements(dropped: list[Definition]) -> Iterator[str]:
     for kinds in _DROP_ORDER:
         for kind, of_kind in groupby(
-            [each for each in reversed(dropped) if each.kind in kinds], lambda each: each.kind
+            [definition for definition in reversed(dropped) if definition.kind in kinds],
+            lambda definition: definition.kind,
         ):
             if kind in _DROPPED_TOGETHER:
-                yield f"DROP {kind.upper()} {', '.join(each.name for each in of_kind)};"
+                yield f"DROP {kind.upper()} {', '.join(definition.name for definition in of_kind)};"
             else:
-                yield from (f"DROP {each.dropped};" for each in of_kind)
+                yield from (f"DROP {definition.dropped};" for definition in of_kind)
 
 
 Published = Mapping[str, Collection[str]]  # the columns of each table, by its qualified name
@@ -363,9 +364,9 @@ def leave_out(unread: Iterable[ServerStatement], *sides: Definitions) -> None:
     for statement in unread:
         for side in sides:
             for key in [key for key in side if key[1] == statement.of and statement.kind in ("", key[0])]:
-                each = side.pop(key)
+                definition = side.pop(key)
                 if statement.part:
-                    side[key] = _without(each, statement.part)
+                    side[key] = _without(definition, statement.part)
 
 
 def _without(whole: Definition, part: str) -> Definition:
@@ -462,17 +463,17 @@ def _has_newer_constraints(session: Session) -> bool:
 def _definitions(session: Session) -> Iterator[str]:
     types, routines = list(type_definitions(session)), RoutineParts(session)
     yield from _texts([*schema_definitions(session), *collation_definitions(session)])
-    yield from (text for each in types for phase, text in each.made if phase != LATE)
+    yield from (text for type_definition in types for phase, text in type_definition.made if phase != LATE)
     yield from (text for _, text in routines.first())
-    yield from (text for each in types for phase, text in each.made if phase == LATE)
+    yield from (text for type_definition in types for phase, text in type_definition.made if phase == LATE)
     yield from (text for _, text in relation_parts(session, relation_facts(session), routines))
     yield from _texts(routine_definitions(session))
-    yield from _texts(sorted(operator_definitions(session), key=lambda each: each.name))
+    yield from _texts(sorted(operator_definitions(session), key=lambda operator: operator.name))
     yield from _texts(default_privilege_definitions(session))
 
 
 def _texts(definitions: Iterable[Definition]) -> Iterator[str]:
-    return (text for each in definitions for _, text in each.made)
+    return (text for definition in definitions for _, text in definition.made)
 
 
 def _values(session: Session) -> Iterator[str]:

@@ -246,18 +246,18 @@ def placed_parts(session: Session, facts: RelationFacts) -> Iterator[tuple[int, 
 
 def relation_parts(session: Session, facts: RelationFacts, routines: RoutineParts) -> Placed:
     """The statements for relations, and for the routines that are not made yet."""
-    found = [relation(session, oid) for oid in facts]
-    sequences = [r for r in found if r.kind == "S"]
-    tables = _in_order(session, [r for r in found if r.kind != "S"], routines)
+    rels = [relation(session, oid) for oid in facts]
+    sequences = [r for r in rels if r.kind == "S"]
+    tables = _in_order(session, [r for r in rels if r.kind != "S"], routines)
     depth = {t.oid: len(partition_ancestors(session, t.oid)) if t.is_partition else 0 for t in tables}
 
     def at(stage: Stage, relations: Iterable[Relation]) -> Placed:
-        for each in relations:
+        for rel in relations:
             if stage is Stage.CREATE:
-                yield from routines.before(each.oid)
-            for fact in facts[each.oid].values():
+                yield from routines.before(rel.oid)
+            for fact in facts[rel.oid].values():
                 if fact.stage is stage:
-                    yield from ((each.oid, text) for text in fact.dumped or fact.made)
+                    yield from ((rel.oid, text) for text in fact.dumped or fact.made)
 
     yield from at(Stage.CREATE, [*sequences, *tables])
     yield from routines.rest()

@@ -89,11 +89,11 @@ def privileges(
     items = parse_acl(stored) or ()
     given = [item.grantee for item in items if item.grantee not in grantees]
     more = {item.grantee for item in items if item.grantee in grantees and item.options}
-    undone = [f"REVOKE ALL{of_column} ON {words} FROM {role(session, each)};" for each in dict.fromkeys(given)]
+    undone = [f"REVOKE ALL{of_column} ON {words} FROM {role(session, grantee)};" for grantee in dict.fromkeys(given)]
     undone += [
-        f"REVOKE GRANT OPTION FOR ALL{of_column} ON {words} FROM {role(session, each)};" for each in sorted(more)
+        f"REVOKE GRANT OPTION FOR ALL{of_column} ON {words} FROM {role(session, grantee)};" for grantee in sorted(more)
     ]
-    undone += [f"GRANT ALL{of_column} ON {words} TO {role(session, each)};" for each in sorted(grantees)]
+    undone += [f"GRANT ALL{of_column} ON {words} TO {role(session, grantee)};" for grantee in sorted(grantees)]
     of = "" if column is None else f"column {column}"
     fact = Fact(phase, made, tuple(undone), anew=True, undone_in=phase - 0.5, of=of)  # before the owner changes
     return {f"privileges {words} {column or ''}": fact}

@@ -94,26 +94,26 @@ def relation_definitions(
         if oid in facts:
             made[oid].append((phase, text))
     for oid, steps in made.items():
-        each = relation(session, oid)
-        words = _words(each)
-        described = Definition(WORDS[each.kind].lower(), naming.qualified(each), steps, words)
+        rel = relation(session, oid)
+        words = _words(rel)
+        described = Definition(WORDS[rel.kind].lower(), naming.qualified(rel), steps, words)
         described.facts = {name: fact for name, fact in facts[oid].items() if fact.made}
-        if each.kind == "S":
-            described.owner = naming.owner(session, words, each.owner)
-        elif each.kind in "vm":
-            if each.kind == "v":
-                described.fixed = {"columns": _columns_of_view(each)}
+        if rel.kind == "S":
+            described.owner = naming.owner(session, words, rel.owner)
+        elif rel.kind in "vm":
+            if rel.kind == "v":
+                described.fixed = {"columns": _columns_of_view(rel)}
             else:
-                described.fixed = {"definition": _create_materialized_view(session, each)}
+                described.fixed = {"definition": _create_materialized_view(session, rel)}
             let_go = f"DROP {words};", tuple(text for _, text in steps)
-            names = [naming.qualified(relation(session, used)) for used in needed_by(session, each) if used in facts]
+            names = [naming.qualified(relation(session, used)) for used in needed_by(session, rel) if used in facts]
             names += [*called_by_view(session, oid), *used_by_view(session, oid)]
             described.holds = dict.fromkeys(names, let_go)
         else:
-            described.columns = column_facts(session, each)
-            key = partition_key_definition(session, oid) if each.kind == "p" else None
+            described.columns = column_facts(session, rel)
+            key = partition_key_definition(session, oid) if rel.kind == "p" else None
             described.fixed = {"partition key": key or "none"}
-            if each.is_partition:
+            if rel.is_partition:
                 above = naming.qualified(relation(session, parents(session, oid)[0]))
                 given = (fact for fact in facts[oid].values() if fact.stage is Stage.INDEXES and not fact.made)
                 described.of_parent = above, frozenset(text for fact in given for text in fact.dumped)
@@ -279,7 +279,7 @@ def _settings(session: Session, rel: Relation) -> Facts:
         }
         for word, value in values.items():
             if value:
-                made, undone = (f"{prefix} {word} {each};" for each in (value, "DEFAULT"))
+                made, undone = (f"{prefix} {word} {setting};" for setting in (value, "DEFAULT"))
                 of = f"column {short}"
                 yield f"{prefix} {word}", Fact(Phase.ATTRIBUTES, (made,), (undone,), of=of, stage=Stage.CREATE)
 

@@ -54,7 +54,7 @@ def _all_objects(session: Session, publication: PublicationFacts) -> str:
     """ALL TABLES, with the tables that are left out, and ALL SEQUENCES, as far as it is a publication of these."""
     scopes = []
     if publication.all_tables:
-        excepted = [f"TABLE ONLY {naming.qualified(each.table)}" for each in member_tables(session, publication)]
+        excepted = [f"TABLE ONLY {naming.qualified(member.table)}" for member in member_tables(session, publication)]
         scopes.append("ALL TABLES" + (f" EXCEPT ({', '.join(sorted(excepted))})" if excepted else ""))
     return ", ".join([*scopes, *(["ALL SEQUENCES"] if publication.all_sequences else [])])
 
@@ -76,21 +76,22 @@ def _speaking(session: Session, publication: PublicationFacts) -> tuple[str, ...
 
 
 def publication_definitions(session: Session) -> Iterator[Definition]:
-    for each in publication_facts(session):
-        name = quote_identifier(each.name)
+    for publication in publication_facts(session):
+        name = quote_identifier(publication.name)
         words = f"PUBLICATION {name}"
-        members = _members(session, each)
-        options = f"publish = '{', '.join(each.operations)}', publish_via_partition_root = {str(each.via_root).lower()}"
-        everything = _all_objects(session, each)
+        members = _members(session, publication)
+        options = f"publish = '{', '.join(publication.operations)}'"
+        options += f", publish_via_partition_root = {str(publication.via_root).lower()}"
+        everything = _all_objects(session, publication)
         listed = everything or ", ".join(members.values())
         for_what = f" FOR {listed}" if listed else ""
-        newer = _speaking(session, each)
-        made = [*newer, f"CREATE {words}{for_what} WITH ({options}{_generated(each)});"]
+        newer = _speaking(session, publication)
+        made = [*newer, f"CREATE {words}{for_what} WITH ({options}{_generated(publication)});"]
         facts = {
             "options": Fact(Phase.PUBLICATIONS, (f"ALTER {words} SET ({options});",), stage=Stage.NOWHERE),
-            "owner": Fact(Phase.PUBLICATIONS, (naming.owner(session, words, each.owner),)),
-            **naming.comment(session, words, PG_PUBLICATION, each.oid, phase=Phase.PUBLICATIONS),
-            **_generated_fact(words, each),
+            "owner": Fact(Phase.PUBLICATIONS, (naming.owner(session, words, publication.owner),)),
+            **naming.comment(session, words, PG_PUBLICATION, publication.oid, phase=Phase.PUBLICATIONS),
+            **_generated_fact(words, publication),
         }
         if everything:
             facts["members"] = Fact(Phase.PUBLICATIONS, (f"ALTER {words} SET {everything};",), stage=Stage.NOWHERE)
@@ -100,7 +101,7 @@ def publication_definitions(session: Session) -> Iterator[Definition]:
                 Phase.PUBLICATIONS,
                 (*newer, f"ALTER {words} SET {changed};"),
                 (f"ALTER {words} DROP {gone};",),
-                compared=tuple(sorted(_members(session, each, by_name=True).values())),
+                compared=tuple(sorted(_members(session, publication, by_name=True).values())),
                 stage=Stage.NOWHERE,
             )
         fixed = {"FOR ALL": "yes" if everything else "no"}
@@ -208,11 +209,11 @@ def dump_subscriptions(session: Session) -> Iterator[str]:
             session.notice("WARNING", "subscriptions not dumped because current user is not a superuser")
         return
     typed = {}
-    for each in subscriptions:
-        publications = ", ".join(map(quote_identifier, each.publications))
-        typed[each.name] = (
-            f"CREATE SUBSCRIPTION {quote_identifier(each.name)} {_connection(each)} PUBLICATION {publications}"
-            f" WITH ({', '.join(_options(each, session.settings.release))});"
+    for subscription in subscriptions:
+        publications = ", ".join(map(quote_identifier, subscription.publications))
+        typed[subscription.name] = (
+            f"CREATE SUBSCRIPTION {quote_identifier(subscription.name)} {_connection(subscription)}"
+            f" PUBLICATION {publications} WITH ({', '.join(_options(subscription, session.settings.release))});"
         )
     for described in subscription_definitions(session, typed):
         yield from (text for _, text in described.made)
@@ -220,27 +221,29 @@ def dump_subscriptions(session: Session) -> Iterator[str]:
 
 def subscription_definitions(session: Session, typed: Mapping[str, str]) -> Iterator[Definition]:
     """`typed`: the statements that have made them, where that is known."""
-    for each in subscription_facts(session):
-        name = quote_identifier(each.name)
+    for subscription in subscription_facts(session):
+        name = quote_identifier(subscription.name)
         words = f"SUBSCRIPTION {name}"
-        options = _subscription_options(each)
-        listed = ", ".join(map(quote_identifier, each.publications))
-        usual = {**_USUAL, "slot_name": quote_literal(each.name)}
+        options = _subscription_options(subscription)
+        listed = ", ".join(map(quote_identifier, subscription.publications))
+        usual = {**_USUAL, "slot_name": quote_literal(subscription.name)}
         usual["streaming"] = "parallel" if session.settings.release >= 18 else "off"
         given = [f"{option} = {value}" for option, value in options.items() if value != usual[option]]
-        given += ["two_phase = on"] if each.two_phase != "d" else []
-        given += [] if each.enabled else ["enabled = false"]
+        given += ["two_phase = on"] if subscription.two_phase != "d" else []
+        given += [] if subscription.enabled else ["enabled = false"]
         with_given = f" WITH ({', '.join(given)})" if given else ""
-        made = typed.get(each.name) or (f"CREATE {words} {_connection(each)} PUBLICATION {listed}{with_given};")
+        made = typed.get(subscription.name) or (
+            f"CREATE {words} {_connection(subscription)} PUBLICATION {listed}{with_given};"
+        )
         facts = {
-            "owner": Fact(Phase.SUBSCRIPTIONS, (naming.owner(session, words, each.owner),)),
-            "connection": _within(f"ALTER {words} {_connection(each)};"),
+            "owner": Fact(Phase.SUBSCRIPTIONS, (naming.owner(session, words, subscription.owner),)),
+            "connection": _within(f"ALTER {words} {_connection(subscription)};"),
             **{option: _within(f"ALTER {words} SET ({option} = {value});") for option, value in options.items()},
-            "enabled": _within(f"ALTER {words} {'ENABLE' if each.enabled else 'DISABLE'};"),
-            "publications": _within(_set_publications(words, each)),
-            **naming.comment(session, words, PG_SUBSCRIPTION, each.oid, phase=Phase.SUBSCRIPTIONS),
+            "enabled": _within(f"ALTER {words} {'ENABLE' if subscription.enabled else 'DISABLE'};"),
+            "publications": _within(_set_publications(words, subscription)),
+            **naming.comment(session, words, PG_SUBSCRIPTION, subscription.oid, phase=Phase.SUBSCRIPTIONS),
         }
-        fixed = {"two_phase": "on" if each.two_phase != "d" else "off"}
+        fixed = {"two_phase": "on" if subscription.two_phase != "d" else "off"}
         steps: list[tuple[float, str]] = [(Phase.SUBSCRIPTIONS, made), *statements(facts)]
         yield Definition("subscription", name, steps, words, facts, fixed=fixed)
 
@@ -250,10 +253,10 @@ def _within(made: str) -> Fact:
     return Fact(Phase.SUBSCRIPTIONS, (made,), stage=Stage.NOWHERE)
 
 
-def _set_publications(words: str, each: SubscriptionFacts) -> str:
+def _set_publications(words: str, subscription: SubscriptionFacts) -> str:
     """A disabled subscription is not refreshed."""
-    listed = ", ".join(sorted(map(quote_identifier, each.publications)))
-    return f"ALTER {words} SET PUBLICATION {listed}{'' if each.enabled else ' WITH (refresh = false)'};"
+    listed = ", ".join(sorted(map(quote_identifier, subscription.publications)))
+    return f"ALTER {words} SET PUBLICATION {listed}{'' if subscription.enabled else ' WITH (refresh = false)'};"
 
 
 def _connection(subscription: SubscriptionFacts) -> str:
@@ -291,26 +294,26 @@ _USUAL = {
 }  # fmt: skip
 
 
-def _subscription_options(each: SubscriptionFacts) -> dict[str, str]:
+def _subscription_options(subscription: SubscriptionFacts) -> dict[str, str]:
     """The options that a subscription keeps, as SQL has them."""
 
     def word(value: bool) -> str:
         return "true" if value else "false"
 
     return {
-        "slot_name": "NONE" if each.slot is None else quote_literal(each.slot),
-        "binary": word(each.binary),
-        "streaming": each.streaming,
-        "synchronous_commit": quote_literal(each.synchronous_commit),
-        "disable_on_error": word(each.disable_on_error),
-        "password_required": word(each.password_required),
-        "run_as_owner": word(each.run_as_owner),
-        "origin": each.origin.lower(),
-        "failover": word(each.failover),
-        "schema_changes": each.schema_changes,
-        "conflict_log": word(each.conflict_log),
-        "sequences": word(each.sequences),
-        "retain_dead_tuples": word(each.retain_dead_tuples),
-        "max_retention_duration": str(each.max_retention_duration),
-        "history": each.history,
+        "slot_name": "NONE" if subscription.slot is None else quote_literal(subscription.slot),
+        "binary": word(subscription.binary),
+        "streaming": subscription.streaming,
+        "synchronous_commit": quote_literal(subscription.synchronous_commit),
+        "disable_on_error": word(subscription.disable_on_error),
+        "password_required": word(subscription.password_required),
+        "run_as_owner": word(subscription.run_as_owner),
+        "origin": subscription.origin.lower(),
+        "failover": word(subscription.failover),
+        "schema_changes": subscription.schema_changes,
+        "conflict_log": word(subscription.conflict_log),
+        "sequences": word(subscription.sequences),
+        "retain_dead_tuples": word(subscription.retain_dead_tuples),
+        "max_retention_duration": str(subscription.max_retention_duration),
+        "history": subscription.history,
     }

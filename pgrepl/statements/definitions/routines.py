@@ -83,7 +83,7 @@ def _by_oid(placed: Iterable[tuple[int, float, str]]) -> dict[int, list[tuple[fl
 
 def routine_name(session: Session, row: pg_proc) -> str:
     """With the types of its parameters, which tell it from others of its name."""
-    types = ", ".join(type_text(session, each) for each in row.proargtypes)
+    types = ", ".join(type_text(session, argument) for argument in row.proargtypes)
     return f"{quote_qualified(as_proc(session, row).schema, row.proname)}({types})"
 
 
@@ -176,7 +176,7 @@ def type_definitions(session: Session) -> Iterator[Definition]:
             described.fixed = {"definition": create_type(session, row)}
         elif row.typtype == "c":
             parts = attribute_definitions(session, row)
-            described.attributes = {each: text.strip() for each, text in parts.items()}
+            described.attributes = {attribute: text.strip() for attribute, text in parts.items()}
         else:
             described.fixed = {"kind": "d", "base type": base_of_domain(session, row)}
         yield described
@@ -234,7 +234,7 @@ def new_labels(name: str, before: tuple[str, ...], after: tuple[str, ...]) -> It
     for number, label in enumerate(after):
         if label in there:
             continue
-        following = next((each for each in after[number + 1 :] if each in there), None)
+        following = next((known for known in after[number + 1 :] if known in there), None)
         if number:
             place = f" AFTER {quote_literal(after[number - 1])}" if following is not None else ""
         else:

@@ -264,9 +264,9 @@ def default_privilege_definitions(session: Session) -> Iterator[Definition]:
         now = parse_acl(entry.defaclacl) or ()
         made, undone = (
             tuple(
-                f"ALTER DEFAULT PRIVILEGES {start} {text}" for text in naming.acl_changes(session, words, role, *each)
+                f"ALTER DEFAULT PRIVILEGES {start} {text}" for text in naming.acl_changes(session, words, role, *change)
             )
-            for each in ((before, entry.defaclacl), (now, store_acl(before)))
+            for change in ((before, entry.defaclacl), (now, store_acl(before)))
         )
         facts = {KIND: Fact(_BEHIND, made, undone, anew=True, undone_in=_BEFORE)}
         name = f"{start} ON {words}"

@@ -137,15 +137,17 @@ class Form:
 # --- byte columns -----------------------------------------------------------------------------------------------------
 
 
-def records(made: npt.NDArray[Any]) -> pa.LargeBinaryArray:
+def records(values: npt.NDArray[Any]) -> pa.LargeBinaryArray:
     """Records of fixed width as bytes."""
-    width = made.dtype.itemsize
-    ends = np.arange(0, (len(made) + 1) * width, width, dtype=np.int64)
-    return pa.Array.from_buffers(pa.large_binary(), len(made), [None, pa.py_buffer(ends), pa.py_buffer(made.tobytes())])
+    width = values.dtype.itemsize
+    ends = np.arange(0, (len(values) + 1) * width, width, dtype=np.int64)
+    return pa.Array.from_buffers(
+        pa.large_binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(values.tobytes())]
+    )
 
 
 def joined(parts: Iterable[Any]) -> pa.LargeBinaryArray:
     """The bytes of several columns, and of constants, one behind the other."""
     empty = pa.scalar(b"", pa.large_binary())
-    given = [pa.scalar(each, pa.large_binary()) if isinstance(each, bytes) else each for each in parts]
+    given = [pa.scalar(part, pa.large_binary()) if isinstance(part, bytes) else part for part in parts]
     return pc.binary_join_element_wise(*given, empty)

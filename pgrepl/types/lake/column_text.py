@@ -127,11 +127,11 @@ _WRITTEN: dict[int, Written] = {
 @cache
 def written(typoid: int) -> Written | None:
     """The function that finds such texts; None: those of the type are not known."""
-    found = _WRITTEN.get(typoid)
+    finder = _WRITTEN.get(typoid)
     ranges = range_by_oid(typoid)
     if typoid < oids.FIRST_USER_OID and ranges is not None and ranges.subtype in (*_DISCRETE, *_DENSE):
         return partial(_range, ranges.subtype)
-    return found
+    return finder
 
 
 # --- column text ------------------------------------------------------------------------------------------------------
@@ -147,15 +147,15 @@ _SECOND = 1_000_000
 def column_text(array: pa.Array, typoid: int, form: Form, style: TextStyle) -> pa.Array:
     """The texts as an array of large strings, NULLs as they are. `form` is that of the column in the lake."""
     array, typoid = plain_array(array), base_type(typoid)
-    found = _at_once(array, typoid, style)
-    if found is None and len(array):
+    texts = _at_once(array, typoid, style)
+    if texts is None and len(array):
         if form.element is not None:
-            found = _arrays(array, typoid, form.element, style)
+            texts = _arrays(array, typoid, form.element, style)
         elif form.row_fields:
-            found = _rows(array, form, style)
-    if found is None:
-        found = _one_by_one(array, typoid, form, style)
-    return found if found.type == pa.large_string() else found.cast(pa.large_string())
+            texts = _rows(array, form, style)
+    if texts is None:
+        texts = _one_by_one(array, typoid, form, style)
+    return texts if texts.type == pa.large_string() else texts.cast(pa.large_string())
 
 
 def _one_by_one(array: pa.Array, typoid: int, form: Form, style: TextStyle) -> pa.Array:
@@ -163,8 +163,8 @@ def _one_by_one(array: pa.Array, typoid: int, form: Form, style: TextStyle) -> p
     write = writer(typoid)
     known = array.dictionary_encode() if pa.types.is_string(array.type) else None
     values = form.from_array(array if known is None else known.dictionary)
-    found = pa.array([None if v is None else write(v, style) for v in values], pa.large_string())
-    return found if known is None else found.take(known.indices)
+    texts = pa.array([None if v is None else write(v, style) for v in values], pa.large_string())
+    return texts if known is None else texts.take(known.indices)
 
 
 def _at_once(array: pa.Array, typoid: int, style: TextStyle) -> pa.Array:
@@ -244,8 +244,8 @@ def _rows(array: pa.Array, form: Form, style: TextStyle) -> pa.Array:
     for field in form.row_fields:
         words = column_text(children[field.child], field.type, form.children[field.child][1], style)
         parts += [",", pc.fill_null(_in_quotes(words, None, _IN_ROW, '""'), "")]
-    found = _joined("(", *parts[1:], ")")
-    return pc.if_else(array.is_valid(), found, None) if array.null_count else found
+    texts = _joined("(", *parts[1:], ")")
+    return pc.if_else(array.is_valid(), texts, None) if array.null_count else texts
 
 
 def _in_quotes(words: Any, chosen: Any, special: str, quote: str) -> Any:
@@ -265,7 +265,7 @@ def _in_quotes(words: Any, chosen: Any, special: str, quote: str) -> Any:
 
 def _joined(*parts: Any) -> Any:
     """Columns of large strings, and constants, one behind the other."""
-    given = [pa.scalar(each, pa.large_string()) if isinstance(each, str) else each for each in (*parts, "")]
+    given = [pa.scalar(part, pa.large_string()) if isinstance(part, str) else part for part in (*parts, "")]
     return pc.binary_join_element_wise(*given)
 
 
@@ -309,13 +309,13 @@ def _uuids(array: pa.Array) -> pa.Array:
     count = len(array)
     raw = np.frombuffer(array.buffers()[1], np.uint8, count * 16, array.offset * 16).reshape(count, 16)
     digits = np.frombuffer(b"0123456789abcdef", np.uint8)
-    made = np.empty((count, _TEXT_OF_UUID), np.uint8)
-    made[:, _HYPHENS] = ord("-")
+    letters = np.empty((count, _TEXT_OF_UUID), np.uint8)
+    letters[:, _HYPHENS] = ord("-")
     places = [place for place in range(_TEXT_OF_UUID) if place not in _HYPHENS]
-    made[:, places[::2]] = digits[raw >> 4]
-    made[:, places[1::2]] = digits[raw & 15]
+    letters[:, places[::2]] = digits[raw >> 4]
+    letters[:, places[1::2]] = digits[raw & 15]
     ends = np.arange(0, (count + 1) * _TEXT_OF_UUID, _TEXT_OF_UUID, dtype=np.int64)
-    texts = pa.LargeStringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(made))
+    texts = pa.LargeStringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(letters))
     if not array.null_count:
         return texts
     return pc.if_else(array.is_valid(), texts, None)

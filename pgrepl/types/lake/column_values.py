@@ -46,8 +46,8 @@ def values_of(array: pa.Array, typoid: int, typmod: int, style: TextStyle, kind:
         return _of_struct(array, typoid, kind, style)
     if is_row_type(typoid) or kind.lake != form(typoid, typmod).lake:
         return plain_array(_one_by_one(array, kind, typoid, typmod, style))
-    found = _cast(array, typoid, typmod, style)
-    return _partly(array, typoid, typmod, kind, style) if found is None else found
+    values = _cast(array, typoid, typmod, style)
+    return _partly(array, typoid, typmod, kind, style) if values is None else values
 
 
 def _of_domain(array: pa.Array, typoid: int, style: TextStyle, kind: Form | None) -> pa.Array:
@@ -80,8 +80,8 @@ def _partly(array: pa.Array, typoid: int, typmod: int, kind: Form, style: TextSt
     def read(some: pa.Array) -> pa.Array:
         return plain_array(_one_by_one(some, kind, typoid, typmod, style))
 
-    found = by_spelling(array, typoid, lambda some: _cast(some, typoid, typmod, style), read)
-    return read(array) if found is None else found
+    values = by_spelling(array, typoid, lambda some: _cast(some, typoid, typmod, style), read)
+    return read(array) if values is None else values
 
 
 def by_spelling(
@@ -93,32 +93,34 @@ def by_spelling(
     if usual is None:
         return None
     right = pc.match_substring_regex(array, usual).fill_null(False)
-    made, left = cast(array.filter(right)), pc.invert(right)
-    if made is None:
+    values, left = cast(array.filter(right)), pc.invert(right)
+    if values is None:
         return None
-    before, behind = [pc.cumulative_sum(each.cast(pa.int64())) for each in (right, left)]
-    places = pc.if_else(right, pc.subtract(before, 1), pc.add(behind, len(made) - 1))
-    return pa.concat_arrays([made, read(array.filter(left)).cast(made.type)]).take(places)
+    before, behind = [pc.cumulative_sum(flags.cast(pa.int64())) for flags in (right, left)]
+    places = pc.if_else(right, pc.subtract(before, 1), pc.add(behind, len(values) - 1))
+    return pa.concat_arrays([values, read(array.filter(left)).cast(values.type)]).take(places)
 
 
 def _with_others(
-    made: pa.Array, array: pa.Array, right: pa.Array, kind: Form, typoid: int, typmod: int, style: TextStyle
+    values: pa.Array, array: pa.Array, right: pa.Array, kind: Form, typoid: int, typmod: int, style: TextStyle
 ) -> pa.Array:
-    """The values made, where they are `right` or the text is NULL; elsewhere those that the input function reads."""
+    """The `values`, where they are `right` or the text is NULL; elsewhere those that the input function reads."""
     left = pc.and_(pc.is_valid(array), pc.invert(right.fill_null(False)))
     if not pc.any(left).as_py():
-        return made
+        return values
     others = plain_array(_one_by_one(array.filter(left), kind, typoid, typmod, style))
-    behind = pc.add(pc.cumulative_sum(left.cast(pa.int64())), len(made) - 1)
-    places = pc.if_else(left, behind, pa.array(range(len(made)), pa.int64()))
-    return pa.concat_arrays([made, others.cast(made.type)]).take(places)
+    behind = pc.add(pc.cumulative_sum(left.cast(pa.int64())), len(values) - 1)
+    places = pc.if_else(left, behind, pa.array(range(len(values)), pa.int64()))
+    return pa.concat_arrays([values, others.cast(values.type)]).take(places)
 
 
 def _one_by_one(array: pa.Array, kind: Form, typoid: int, typmod: int, style: TextStyle) -> pa.Array:
     read = reader(typoid)
     known = array.dictionary_encode()
-    made = kind.to_array([None if word is None else read(word, typmod, style) for word in known.dictionary.to_pylist()])
-    return made.take(known.indices)
+    values = kind.to_array(
+        [None if word is None else read(word, typmod, style) for word in known.dictionary.to_pylist()]
+    )
+    return values.take(known.indices)
 
 
 # --- arrays -----------------------------------------------------------------------------------------------------------
@@ -130,37 +132,37 @@ def _of_list(array: pa.Array, typoid: int, typmod: int, kind: Form, style: TextS
     element = element_type(typoid)
     row = type_by_oid(element)
     texts = array.fill_null("{}").cast(pa.large_string())
-    found = words_of(texts, "{", "}")
+    split = words_of(texts, "{", "}")
     if row is None or row.delim != ",":
         return plain_array(_one_by_one(array, kind, typoid, typmod, style))
-    words, odd = _elements(found)
-    right = found.is_plain
+    words, odd = _elements(split)
+    right = split.is_plain
     if odd.any():
-        right = right & ~_of_rows(odd, found.counts)
+        right = right & ~_of_rows(odd, split.counts)
     if not right.all():  # what stands in a wrong text is none of the words
         texts = pc.if_else(pa.array(right), texts, pa.scalar("{}", pa.large_string()))
-        found = words_of(texts, "{", "}")
-        words, _ = _elements(found)
+        split = words_of(texts, "{", "}")
+        words, _ = _elements(split)
     items = values_of(words.cast(pa.string()), element, typmod, style, kind.element)
-    ends = np.concatenate([[0], np.cumsum(found.counts)]).astype(np.int32)
+    ends = np.concatenate([[0], np.cumsum(split.counts)]).astype(np.int32)
     stored = storage_type(kind.arrow())
-    made = pa.ListArray.from_arrays(
+    lists = pa.ListArray.from_arrays(
         pa.array(ends), items.cast(stored.value_type), type=stored, mask=pc.is_null(array) if array.null_count else None
     )
-    return _with_others(made, array, pa.array(right), kind, typoid, typmod, style)
+    return _with_others(lists, array, pa.array(right), kind, typoid, typmod, style)
 
 
 def _blanks() -> Numbers:
-    found = np.zeros(256, np.bool_)
-    found[list(b" \t\n\r\v\f")] = True
-    return found
+    blanks = np.zeros(256, np.bool_)
+    blanks[list(b" \t\n\r\v\f")] = True
+    return blanks
 
 
-def _elements(found: Words) -> tuple[pa.Array, Numbers]:
+def _elements(split: Words) -> tuple[pa.Array, Numbers]:
     """The words of arrays, with NULL for an unquoted one; and which of them are odd: without quotes they must neither
     be empty nor have blanks at their ends."""
-    words, odd = found.words, np.zeros(len(found.words), np.bool_)
-    plain = np.flatnonzero(~found.quoted)
+    words, odd = split.words, np.zeros(len(split.words), np.bool_)
+    plain = np.flatnonzero(~split.quoted)
     if not len(plain):
         return words, odd
     data, ends = bytes_of(words)
@@ -184,28 +186,28 @@ def _of_rows(flags: Numbers, counts: Numbers) -> Numbers:
     """Whether a row has a word with the flag."""
     sums = np.concatenate([[0], np.cumsum(flags)])
     ends = np.cumsum(counts)
-    found: Numbers = sums[ends] > sums[ends - counts]
-    return found
+    flagged: Numbers = sums[ends] > sums[ends - counts]
+    return flagged
 
 
 def _of_struct(array: pa.Array, typoid: int, kind: Form, style: TextStyle) -> pa.Array:
     """Rows in the usual spelling; the input function reads the others."""
     fields, stored = kind.row_fields, storage_type(kind.arrow())
-    found = words_of(array.fill_null("").cast(pa.large_string()), "(", ")", doubled=True)
-    right = found.is_plain & (found.counts == len(fields))
-    words, quoted = found.words, found.quoted
+    split = words_of(array.fill_null("").cast(pa.large_string()), "(", ")", doubled=True)
+    right = split.is_plain & (split.counts == len(fields))
+    words, quoted = split.words, split.quoted
     if not right.all():
-        chosen = np.repeat(right, found.counts)
+        chosen = np.repeat(right, split.counts)
         words, quoted = words.filter(pa.array(chosen)), quoted[chosen]
     missing = pc.and_(pc.equal(pc.binary_length(words), 0), pa.array(~quoted))
     if pc.any(missing).as_py():
         words = pc.if_else(missing, None, words)
     words = words.cast(pa.string())
-    columns = [pa.nulls(int(right.sum()), each.type) for each in stored]
+    columns = [pa.nulls(int(right.sum()), column.type) for column in stored]
     for n, field in enumerate(fields):
         at = pa.array(np.arange(n, len(words), len(fields)))
-        made = values_of(words.take(at), field.type, field.typmod, style, kind.children[field.child][1])
-        columns[field.child] = made.cast(stored.field(field.child).type)
+        column = values_of(words.take(at), field.type, field.typmod, style, kind.children[field.child][1])
+        columns[field.child] = column.cast(stored.field(field.child).type)
     rows = pa.StructArray.from_arrays(columns, fields=list(stored))
     if len(rows) < len(array):
         rows = rows.take(pc.if_else(pa.array(right), pa.array(np.cumsum(right) - 1), None))
@@ -215,9 +217,9 @@ def _of_struct(array: pa.Array, typoid: int, kind: Form, style: TextStyle) -> pa
 # --- by Arrow ---------------------------------------------------------------------------------------------------------
 
 
-def _all(found: Any) -> bool:
+def _all(passes: Any) -> bool:
     """Whether a test holds for all values; NULLs pass."""
-    return pc.all(found).as_py() is not False
+    return pc.all(passes).as_py() is not False
 
 
 def _match(array: pa.Array, pattern: str) -> bool:
@@ -246,11 +248,11 @@ def _whole(name: str) -> Cast:
 def _float(name: str) -> Cast:
     def cast(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
         """Overflow and underflow are errors in PostgreSQL, but not in Arrow: the input function reads such values."""
-        made = array.cast(getattr(pa, name)())
-        if not _all(pc.is_finite(made)):
+        numbers = array.cast(getattr(pa, name)())
+        if not _all(pc.is_finite(numbers)):
             return None
-        tiny = pc.less(pc.abs(made), 1e-37 if name == "float32" else 1e-307)
-        return made if _match(array.filter(tiny), r"^-?0(\.0*)?$") else None
+        tiny = pc.less(pc.abs(numbers), 1e-37 if name == "float32" else 1e-307)
+        return numbers if _match(array.filter(tiny), r"^-?0(\.0*)?$") else None
 
     return cast
 
@@ -308,12 +310,12 @@ def _uuid(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
     if not _match(array, _UUID):
         return None
     raw = bytes.fromhex("".join(pc.replace_substring(array.drop_null(), "-", "").to_pylist()))
-    made = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(raw) // 16, [None, pa.py_buffer(raw)])
+    uuids = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(raw) // 16, [None, pa.py_buffer(raw)])
     if not array.null_count:
-        return made
+        return uuids
     valid = pc.is_valid(array)
     places = pc.if_else(valid, pc.subtract(pc.cumulative_sum(valid.cast(pa.int64())), 1), None)
-    return made.take(places)
+    return uuids.take(places)
 
 
 def _time(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
@@ -340,8 +342,8 @@ def _bytea(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
     except binascii.Error:
         return None
     edges = (ends // 2 - np.arange(len(ends))).astype(np.int32)
-    made = pa.Array.from_buffers(pa.binary(), len(array), [None, pa.py_buffer(edges), pa.py_buffer(raw)])
-    return pc.if_else(array.is_valid(), made, None) if array.null_count else made
+    values = pa.Array.from_buffers(pa.binary(), len(array), [None, pa.py_buffer(edges), pa.py_buffer(raw)])
+    return pc.if_else(array.is_valid(), values, None) if array.null_count else values
 
 
 _CASTS: dict[int, Cast] = {
@@ -382,10 +384,10 @@ def through_text(array: pa.Array, source: Type, given: Form, target: Type, kind:
     source. Errors are those of the input function, without the place of the value."""
     array = plain_array(array)
     base = base_type_and_typmod(*target)
-    found = _alike(array, base_type_and_typmod(*source), given, base, kind, style)
-    if found is None:
+    values = _alike(array, base_type_and_typmod(*source), given, base, kind, style)
+    if values is None:
         return values_of(column_text(array, source[0], given, style).cast("string"), *target, style, kind)
-    return found if target[0] in (base[0], source[0]) else in_domain(found, target[0], style)
+    return values if target[0] in (base[0], source[0]) else in_domain(values, target[0], style)
 
 
 def _alike(array: pa.Array, source: Type, given: Form, target: Type, kind: Form, style: TextStyle) -> pa.Array:
@@ -427,13 +429,13 @@ def _structs(array: pa.Array, given: Form, kind: Form, style: TextStyle) -> pa.A
     valid = array.is_valid()
     rows = array.filter(valid) if array.null_count else array
     values, stored = rows.flatten(), storage_type(kind.arrow())
-    columns = [pa.nulls(len(rows), each.type) for each in stored]
+    columns = [pa.nulls(len(rows), column.type) for column in stored]
     for ours, theirs in zip(given.row_fields, kind.row_fields, strict=True):
         (_, form), (_, to) = given.children[ours.child], kind.children[theirs.child]
         own = through_text(values[ours.child], (ours.type, ours.typmod), form, (theirs.type, theirs.typmod), to, style)
         columns[theirs.child] = own.cast(stored.field(theirs.child).type)
-    made = pa.StructArray.from_arrays(columns, fields=list(stored))
-    if len(made) == len(array):
-        return made
+    structs = pa.StructArray.from_arrays(columns, fields=list(stored))
+    if len(structs) == len(array):
+        return structs
     there = valid.to_numpy(zero_copy_only=False)
-    return made.take(pa.array(np.cumsum(there) - 1, mask=~there))
+    return structs.take(pa.array(np.cumsum(there) - 1, mask=~there))

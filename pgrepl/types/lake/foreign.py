@@ -280,8 +280,8 @@ def document_form(lake: str, fields: tuple[Nested, ...]) -> Form:
         return pa.struct([pa.field(name, kind) for name, kind in kinds])
 
     def from_array(array: pa.Array) -> list[Any]:
-        found = _plain_values(plain_array(array), itself)
-        return [None if v is None else _jsonb(v) for v in found]
+        values = _plain_values(plain_array(array), itself)
+        return [None if v is None else _jsonb(v) for v in values]
 
     def from_inlined(text: str) -> Any:
         return _jsonb(_plain_value(lake_text.read_nested(text), itself))
@@ -416,16 +416,16 @@ def _plain_values(array: pa.Array, field: Nested) -> list[Any]:
         keys = _plain_values(array.keys.slice(start, stop - start), field.fields[0])
         values = _plain_values(array.items.slice(start, stop - start), field.fields[1])
         items = list(zip(keys, values, strict=True))
-    found: list[Any] = []
+    plain: list[Any] = []
     at = 0
     for length in lengths:
         if length is None:
-            found.append(None)
+            plain.append(None)
             continue
         part = items[at : at + length]
         at += length
-        found.append({_key(k): v for k, v in part} if field.type == "map" else part)
-    return found
+        plain.append({_key(k): v for k, v in part} if field.type == "map" else part)
+    return plain
 
 
 def _map_lengths(array: pa.Array) -> list[int | None]:

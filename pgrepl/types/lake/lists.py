@@ -78,11 +78,11 @@ def item_text(item: Form, value: Any) -> str:
     return str(item.to_inlined(value)) if item.from_nested is not None else lake_text.quoted(element_text(item, value))
 
 
-def item_value(item: Form, found: Any) -> Any:
+def item_value(item: Form, nested: Any) -> Any:
     """A value inside a list or struct, from what lake_text.read_nested finds there."""
-    if found is None:
+    if nested is None:
         return None
-    return element_value(item, found) if item.from_nested is None else item.from_nested(found)
+    return element_value(item, nested) if item.from_nested is None else item.from_nested(nested)
 
 
 def element_text(element: Form, value: Any) -> str:
@@ -143,8 +143,8 @@ def _shifted(pc: Any, units: Any, epoch: int, infinity: int) -> list[Any]:
         shifted = pc.if_else(pc.equal(units, infinity), INFINITY, shifted)
     if least["min"].as_py() is not None and least["min"].as_py() <= -infinity:
         shifted = pc.if_else(pc.less_equal(units, -infinity), -INFINITY, shifted)
-    found: list[Any] = shifted.to_pylist()
-    return found
+    values: list[Any] = shifted.to_pylist()
+    return values
 
 
 def timestamp_form(typoid: int, typmod: int) -> Form:
@@ -218,8 +218,8 @@ def time_form(typoid: int, typmod: int) -> Form:
 def times(array: pa.Array) -> list[Any]:
     array = plain_array(array)
     unit = array.type.unit
-    found: list[Any] = array.cast(pa.int32() if pa.types.is_time32(array.type) else pa.int64()).to_pylist()
+    units: list[Any] = array.cast(pa.int32() if pa.types.is_time32(array.type) else pa.int64()).to_pylist()
     if unit == "us":
-        return found
+        return units
     times, by = {"ns": (1, 1000), "ms": (1000, 1), "s": (1_000_000, 1)}[unit]
-    return [None if v is None else v * times // by for v in found]
+    return [None if v is None else v * times // by for v in units]

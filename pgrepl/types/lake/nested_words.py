@@ -60,10 +60,10 @@ def words_of(array: pa.Array, opening: str, closing: str, *, doubled: bool = Fal
 
 def having(array: pa.Array, letters: str) -> Numbers:
     """Which of the large strings have one of these letters, all ASCII; NULL has none."""
-    found = np.zeros(len(array), np.bool_)
+    flags = np.zeros(len(array), np.bool_)
     data, ends = bytes_of(array.fill_null("") if array.null_count else array)
-    found[ends[1:].searchsorted(_places(data, letters), side="right")] = True
-    return found
+    flags[ends[1:].searchsorted(_places(data, letters), side="right")] = True
+    return flags
 
 
 def bytes_of(array: pa.Array) -> tuple[Numbers, Numbers]:
@@ -76,10 +76,10 @@ def bytes_of(array: pa.Array) -> tuple[Numbers, Numbers]:
 
 
 def _places(data: Numbers, letters: str) -> Numbers:
-    found = data == ord(letters[0])
+    flags = data == ord(letters[0])
     for letter in letters[1:]:
-        found |= data == ord(letter)
-    return np.flatnonzero(found)
+        flags |= data == ord(letter)
+    return np.flatnonzero(flags)
 
 
 class _Signs:
@@ -108,20 +108,20 @@ class _Signs:
 
     def _next(self, signs: Numbers) -> Numbers:
         """The signs directly behind these."""
-        found = np.zeros(len(signs), np.bool_)
-        np.logical_and(signs[:-1], self._adjacent, out=found[1:])
-        return found
+        behind = np.zeros(len(signs), np.bool_)
+        np.logical_and(signs[:-1], self._adjacent, out=behind[1:])
+        return behind
 
     def _last(self, signs: Numbers) -> Numbers:
         """The signs directly before these."""
-        found = np.zeros(len(signs), np.bool_)
-        np.logical_and(signs[1:], self._adjacent, out=found[:-1])
-        return found
+        before = np.zeros(len(signs), np.bool_)
+        np.logical_and(signs[1:], self._adjacent, out=before[:-1])
+        return before
 
     def _of_rows(self, signs: Numbers) -> Numbers:
         """How many of these each row has."""
-        found: Numbers = np.diff(np.concatenate([[0], np.cumsum(signs)])[self._edges])
-        return found
+        counts: Numbers = np.diff(np.concatenate([[0], np.cumsum(signs)])[self._edges])
+        return counts
 
     def plain_rows(self) -> Numbers:
         at, kind, bounds, edges = self._at, self._kind, self._bounds, self._edges
@@ -215,7 +215,7 @@ def _lists(array: pa.Array, element: int, row_types: RowTypes, scalars: Scalars)
 
 def _structs(array: pa.Array, typoid: int, row: RowType, row_types: RowTypes, scalars: Scalars) -> Texts:
     array = plain_array(array)
-    fields = {array.type.field(n).name: each for n, each in enumerate(array.flatten())}  # NULL where the struct is
+    fields = {array.type.field(n).name: column for n, column in enumerate(array.flatten())}  # NULL where the struct is
     unknown = next((name for name in fields if name not in (row.names or (NO_COLUMNS,))), None)
     if unknown is not None:
         raise PgError("22P04", f'field "{unknown}" does not exist in type {format_type(typoid)}')

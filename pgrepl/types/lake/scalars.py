@@ -32,8 +32,8 @@ def scalar_form(typoid: int, typmod: int) -> Form:
 
 
 def _values(array: pa.Array) -> list[Any]:
-    found: list[Any] = plain_array(array).to_pylist()
-    return found
+    values: list[Any] = plain_array(array).to_pylist()
+    return values
 
 
 # --- whole numbers, booleans, floats ------------------------------------------------------------------------------
@@ -54,8 +54,8 @@ def _whole_values(array: pa.Array) -> list[Any]:
     array = plain_array(array)
     if pa.types.is_decimal(array.type):
         return [None if v is None else int(v) for v in array.to_pylist()]
-    found: list[Any] = array.to_pylist()
-    return found
+    values: list[Any] = array.to_pylist()
+    return values
 
 
 def _bool_form(typoid: int, typmod: int) -> Form:
@@ -154,8 +154,8 @@ def _decimals(scale: int) -> Callable[[Any], list[Any]]:
             return [None if v is None else v.quantize(unit, context=EXACT) for v in array.to_pylist()]
         if scale <= PLAIN_SCALE:  # reading the text is faster
             return [None if v is None else Decimal(v) for v in array.cast(pa.string()).to_pylist()]
-        found: list[Any] = array.to_pylist()
-        return found
+        values: list[Any] = array.to_pylist()
+        return values
 
     return read
 
@@ -208,9 +208,9 @@ def row_array_form(typoid: int, of: Form) -> Form:
         return str(writer(oids.TEXT_ARRAY)(PgArray(oids.TEXT, value.dims, value.lbounds, tuple(words)), STORED_STYLE))
 
     def from_text(text: str) -> PgArray:
-        found = reader(oids.TEXT_ARRAY)(text, -1, STORED_STYLE)
-        items = [None if word is None else of.from_inlined(word) for word in found.items]
-        return PgArray(of.typoid, found.dims, found.lbounds, tuple(items))
+        texts = reader(oids.TEXT_ARRAY)(text, -1, STORED_STYLE)
+        items = [None if word is None else of.from_inlined(word) for word in texts.items]
+        return PgArray(of.typoid, texts.dims, texts.lbounds, tuple(items))
 
     return _kept_as_text(typoid, -1, "varchar", to_text, from_text, "none")
 

@@ -47,10 +47,10 @@ def stored_form(lake: str, fields: tuple[Nested, ...], typoid: int, typmod: int)
         return text_form(typoid, typmod)
     if own.lake == lake and (own.element is None or (len(fields) == 1 and fields[0].type == own.element.lake)):
         return own
-    found = read_form(lake, fields)
-    if found.typoid != typoid:
+    lake_form = read_form(lake, fields)
+    if lake_form.typoid != typoid:
         raise PgError("XX001", f"a column of lake type {lake} cannot be of type {typoid}")
-    return replace(found, typmod=typmod)
+    return replace(lake_form, typmod=typmod)
 
 
 # --- lake structs -----------------------------------------------------------------------------------------------------
@@ -154,8 +154,8 @@ def _struct_form(typoid: int, row: RowType, parts: _Parts) -> Form:
     def to_arrow(value: Sequence[Any]) -> dict[str, Any]:
         return {name: None if item is None else child.to_arrow(item) for name, child, item in storable(value)}
 
-    def from_arrow(found: dict[str, Any]) -> Record:
-        given = [(n, child, found.get(name)) for name, child, n in parts if n >= 0]
+    def from_arrow(struct: dict[str, Any]) -> Record:
+        given = [(n, child, struct.get(name)) for name, child, n in parts if n >= 0]
         return record({n: None if item is None else child.from_arrow(item) for n, child, item in given})
 
     def from_array(array: pa.Array) -> list[Any]:
@@ -166,16 +166,16 @@ def _struct_form(typoid: int, row: RowType, parts: _Parts) -> Form:
         for (_, child, n), items in zip(parts, array.flatten(), strict=True):  # NULL where the struct is
             if n >= 0:
                 columns[n] = child.from_array(items)
-        found = zip(*columns, strict=True) if columns else repeat((), len(array))
-        rows = zip(found, array.is_valid().to_pylist(), strict=True)
+        values = zip(*columns, strict=True) if columns else repeat((), len(array))
+        rows = zip(values, array.is_valid().to_pylist(), strict=True)
         types, attributes = row.types, row.names
         return [Record(items, types, attributes) if is_row else None for items, is_row in rows]
 
     def to_inlined(value: Sequence[Any]) -> str:
         return lake_text.struct_text([(name, item_text(child, item)) for name, child, item in storable(value)])
 
-    def from_nested(found: lake_text.Pairs) -> Record:
-        given = dict(found)
+    def from_nested(pairs: lake_text.Pairs) -> Record:
+        given = dict(pairs)
         return record({n: item_value(child, given.get(name)) for name, child, n in parts if n >= 0})
 
     spark = ", ".join([f"`{name.replace('`', '``')}`: {child.spark}" for name, child, _ in parts])

@@ -58,8 +58,8 @@ _TIMESTAMP = re.compile(f"{_DATE}(?:[ T]{_TIME}{_ZONE})?", re.ASCII)
 def read_date(text: str) -> int:
     if text in _SPECIAL:
         return _SPECIAL[text] * DATE_INFINITY
-    found = _matched(_DATE_ONLY, text, "date")
-    return _days(found)
+    match = _matched(_DATE_ONLY, text, "date")
+    return _days(match)
 
 
 def read_time(text: str) -> int:
@@ -68,18 +68,18 @@ def read_time(text: str) -> int:
 
 def read_timetz(text: str) -> tuple[int, int]:
     """Local time, and the zone in seconds east of Greenwich."""
-    found = _matched(_TIME_ONLY, text, "time with time zone")
-    return _usecs(found, 1), _offset(found, 5)
+    match = _matched(_TIME_ONLY, text, "time with time zone")
+    return _usecs(match, 1), _offset(match, 5)
 
 
 def read_timestamp(text: str) -> int:
     """With or without a zone; digits behind microseconds are cut off."""
     if text in _SPECIAL:
         return _SPECIAL[text] * TIMESTAMP_INFINITY
-    found = _matched(_TIMESTAMP, text, "timestamp")
-    if found[5] is None:
-        return _days(found) * USECS_PER_DAY
-    return _days(found) * USECS_PER_DAY + _usecs(found, 5) - _offset(found, 9) * 1_000_000
+    match = _matched(_TIMESTAMP, text, "timestamp")
+    if match[5] is None:
+        return _days(match) * USECS_PER_DAY
+    return _days(match) * USECS_PER_DAY + _usecs(match, 5) - _offset(match, 9) * 1_000_000
 
 
 def _matched(pattern: re.Pattern[str], text: str, what: str) -> re.Match[str]:
@@ -117,7 +117,7 @@ def blob_text(value: bytes) -> str:
 
 
 def read_blob(text: str) -> bytes:
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text).encode("latin-1")
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text).encode("latin-1")
 
 
 # --- nested values ------------------------------------------------------------------------------------------------
@@ -191,17 +191,17 @@ class _Nested:
 
     def items(self) -> list[Any]:
         self.at += 1
-        found: list[Any] = []
+        items: list[Any] = []
         self.space()
         while self.peek() != "]":
-            found.append(self.value(",]"))
+            items.append(self.value(",]"))
             self.next("]")
         self.at += 1
-        return found
+        return items
 
     def pairs(self) -> Pairs:
         self.at += 1
-        found = Pairs()
+        pairs = Pairs()
         self.space()
         while self.peek() != "}":
             key = self.value(":=}")
@@ -209,10 +209,10 @@ class _Nested:
             if self.peek() not in (":", "="):
                 raise ValueError(f"not a nested value: {self.text!r}")
             self.at += 1
-            found.append((key, self.value(",}")))
+            pairs.append((key, self.value(",}")))
             self.next("}")
         self.at += 1
-        return found
+        return pairs
 
     def next(self, closing: str) -> None:
         self.space()

@@ -35,11 +35,11 @@ class Alphabet:
 
     def bits(self, char: str) -> int:
         """The sets that a character belongs to; the empty string stands for the edge of the text."""
-        found = self._bits.get(char)
-        if found is None:
-            found = sum(1 << number for of, number in self._numbers.items() if char in of)
-            self._bits[char] = found
-        return found
+        bits = self._bits.get(char)
+        if bits is None:
+            bits = sum(1 << number for of, number in self._numbers.items() if char in of)
+            self._bits[char] = bits
+        return bits
 
 
 class Condition(NamedTuple):
@@ -81,15 +81,15 @@ class Nfa:
             self.reads[state] = self.alphabet.bit(node.of), target
             return state
         if isinstance(node, SequenceNode):
-            for each in reversed(node.nodes):
-                target = self._to(each, target)
+            for part in reversed(node.nodes):
+                target = self._to(part, target)
             return target
         if isinstance(node, Repeat):
             return self._repeat(node, target)
         state = self._state()
         if isinstance(node, Alternatives):
-            for each in node.nodes:
-                self._step(state, self._to(each, target))
+            for part in node.nodes:
+                self._step(state, self._to(part, target))
         elif isinstance(node, Look):
             self.looks |= 1 << node.number
             self._step(state, target, Condition(look=node.number))
@@ -144,9 +144,9 @@ class State(dict[object, "State"]):
 
     def __missing__(self, key: object) -> State:
         char, facts = key if isinstance(key, tuple) else (key, 0)
-        found = self.dfa.step(self, char, facts)
-        self[key] = found
-        return found
+        state = self.dfa.step(self, char, facts)
+        self[key] = state
+        return state
 
 
 class Dfa:
@@ -184,10 +184,10 @@ class Dfa:
         """The next state for a character; the empty string stands for the end of the text."""
         sets = self.alphabet.bits(char)
         key = state.core, state.previous, sets, facts
-        found = self._by_sets.get(key)
-        if found is None:
-            found = self._by_sets[key] = self._move(state, sets, facts)
-        return self._state(*found)
+        move = self._by_sets.get(key)
+        if move is None:
+            move = self._by_sets[key] = self._move(state, sets, facts)
+        return self._state(*move)
 
     def _move(self, state: State, sets: int, facts: int) -> tuple[frozenset[int], int, int]:
         nfa = self.nfa
@@ -234,7 +234,7 @@ class Dfa:
 
     def ends(self, text: str, begin: int, stop: int, facts: Facts | None, *, first: bool = False) -> list[int]:
         """The end positions of matches that begin at a position, up to `stop`, in order; only the first, if asked."""
-        found: list[int] = []
+        ends: list[int] = []
         state = self.begin(text[begin - 1] if begin else "")
         at = begin
         for piece in self._pieces(text, begin, stop, facts):
@@ -243,17 +243,17 @@ class Dfa:
                 flag = state.flag
                 if flag:
                     if flag & ENDED:
-                        found.append(at)
+                        ends.append(at)
                         if first:
-                            return found
+                            return ends
                     if flag & DEAD:
-                        return found
+                        return ends
                 at += 1
-        return found
+        return ends
 
     def longest(self, text: str, begin: int, stop: int, facts: Facts | None) -> int:
         """The end of the longest match; -1 if there is none."""
-        found = -1
+        end = -1
         state = self.begin(text[begin - 1] if begin else "")
         at = begin
         for piece in self._pieces(text, begin, stop, facts):
@@ -262,11 +262,11 @@ class Dfa:
                 flag = state.flag
                 if flag:
                     if flag & ENDED:
-                        found = at
+                        end = at
                     if flag & DEAD:
-                        return found
+                        return end
                 at += 1
-        return found
+        return end
 
     def whole(self, text: str, begin: int, end: int, facts: Facts | None) -> bool:
         return self.longest(text, begin, end, facts) == end

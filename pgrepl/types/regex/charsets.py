@@ -57,13 +57,13 @@ class CharSet:
     negated: bool = False
 
     def __contains__(self, char: str) -> bool:
-        found = (
+        listed = (
             char in self.chars
             or any(low <= char <= high for low, high in self.ranges)
             or any(CLASSES[name](char) for name in self.classes)
             or any(not CLASSES[name](char) for name in self.without)
         )
-        return found is not self.negated
+        return listed is not self.negated
 
 
 def complement(of: CharSet) -> CharSet:
@@ -84,7 +84,7 @@ WORD = of_class("word")
 
 def cases(char: str) -> frozenset[str]:
     """A character in both cases, as allcases gives it: simple case mappings only."""
-    return frozenset(each for each in (char.lower(), char.upper(), char) if len(each) == 1)
+    return frozenset(variant for variant in (char.lower(), char.upper(), char) if len(variant) == 1)
 
 
 # Names of collating elements, as in [[.hyphen.]]; POSIX has them for the characters of ASCII.
@@ -104,7 +104,7 @@ _LAST_NAMES = "left-brace,left-curly-bracket vertical-line right-brace,right-cur
 
 
 def _named(names: str, first: str) -> dict[str, str]:
-    return {name: chr(at) for at, each in enumerate(names.split(), ord(first)) for name in each.split(",")}
+    return {name: chr(at) for at, synonyms in enumerate(names.split(), ord(first)) for name in synonyms.split(",")}
 
 
 COLLATING_NAMES = {**_named(_NAMES, "\0"), **_named(_LATER_NAMES, "["), **_named(_LAST_NAMES, "{")}
@@ -173,9 +173,9 @@ def without_constraints(node: Node) -> Node:
     if isinstance(node, (Neighbour, Look)):
         return EMPTY
     if isinstance(node, Sequence):
-        return Sequence(tuple(without_constraints(each) for each in node.nodes))
+        return Sequence(tuple(without_constraints(part) for part in node.nodes))
     if isinstance(node, Alternatives):
-        return Alternatives(tuple(without_constraints(each) for each in node.nodes))
+        return Alternatives(tuple(without_constraints(part) for part in node.nodes))
     if isinstance(node, Repeat):
         return Repeat(without_constraints(node.node), node.low, node.high)
     return node
@@ -186,9 +186,9 @@ def reverse(node: Node) -> Node:
     if isinstance(node, Neighbour):
         return Neighbour(not node.ahead, node.of, node.edge)
     if isinstance(node, Sequence):
-        return Sequence(tuple(reverse(each) for each in reversed(node.nodes)))
+        return Sequence(tuple(reverse(part) for part in reversed(node.nodes)))
     if isinstance(node, Alternatives):
-        return Alternatives(tuple(reverse(each) for each in node.nodes))
+        return Alternatives(tuple(reverse(part) for part in node.nodes))
     if isinstance(node, Repeat):
         return Repeat(reverse(node.node), node.low, node.high)
     return node

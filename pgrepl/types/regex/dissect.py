@@ -66,7 +66,7 @@ class Dissection:
         return self.dissect(part.parts[0], begin, end)
 
     def _alternation(self, part: SubRegex, begin: int, end: int) -> bool:
-        return any(self.play.whole(each, begin, end) and self.dissect(each, begin, end) for each in part.parts)
+        return any(self.play.whole(branch, begin, end) and self.dissect(branch, begin, end) for branch in part.parts)
 
     def _concatenation(self, part: SubRegex, begin: int, end: int) -> bool:
         left, right = part.parts
@@ -91,8 +91,8 @@ class Dissection:
     def forget(self, part: SubRegex) -> None:
         if part.group:
             self.spans[part.group] = NOWHERE
-        for each in part.parts:
-            self.forget(each)
+        for child in part.parts:
+            self.forget(child)
 
     # --- back references ----------------------------------------------------------------------------------------------
 

@@ -120,16 +120,16 @@ class Regex:
         return self._beginning
 
     def of(self, part: SubRegex) -> Dfa:
-        found = self._parts.get(part)
-        if found is None:
-            found = self._parts[part] = Dfa(part.language, self._alphabet)
-        return found
+        dfa = self._parts.get(part)
+        if dfa is None:
+            dfa = self._parts[part] = Dfa(part.language, self._alphabet)
+        return dfa
 
     def reversed(self, language: Node) -> Dfa:
-        found = self._reversed.get(id(language))
-        if found is None:
-            found = self._reversed[id(language)] = language, Dfa(reverse(language), self._alphabet)
-        return found[1]
+        entry = self._reversed.get(id(language))
+        if entry is None:
+            entry = self._reversed[id(language)] = language, Dfa(reverse(language), self._alphabet)
+        return entry[1]
 
     @property
     def looking(self) -> list[Dfa]:
@@ -158,11 +158,11 @@ class Play:
             return None
         if self.regex.refers:
             return self._search_verified(start)
-        found = self.regex.searching.find(self.text, start, self.facts)
-        if found is None:
+        bounds = self.regex.searching.find(self.text, start, self.facts)
+        if bounds is None:
             return None
         tree = self.regex.tree
-        for begin in self._candidates(*found):
+        for begin in self._candidates(*bounds):
             length = len(self.text)
             end = self.shortest(tree, begin, length) if tree.prefers_short else self.longest(tree, begin, length)
             if end >= 0:

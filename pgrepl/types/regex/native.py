@@ -59,8 +59,8 @@ def native(parsed: Pattern) -> Native | None:
 def _walk(node: Node) -> Iterator[Node]:
     yield node
     if isinstance(node, (Sequence, Alternatives)):
-        for each in node.nodes:
-            yield from _walk(each)
+        for child in node.nodes:
+            yield from _walk(child)
     elif isinstance(node, Repeat):
         yield from _walk(node.node)
 
@@ -74,9 +74,9 @@ def _part(part: SubRegex) -> str:
     if part.kind == "plain":
         text = _language(part.language)
     elif part.kind == "concatenation":
-        text = "".join(_part(each) for each in part.parts)
+        text = "".join(_part(child) for child in part.parts)
     elif part.kind == "alternation":
-        text = f"(?:{'|'.join(_part(each) for each in part.parts)})"
+        text = f"(?:{'|'.join(_part(branch) for branch in part.parts)})"
     elif part.kind == "wrapper":
         text = _part(part.parts[0])
     else:
@@ -91,9 +91,9 @@ def _language(node: Node) -> str:
     if isinstance(node, Chars):
         return _set(node.of)
     if isinstance(node, Sequence):
-        return "".join(_language(each) for each in node.nodes)
+        return "".join(_language(child) for child in node.nodes)
     if isinstance(node, Alternatives):
-        return f"(?:{'|'.join(_language(each) for each in node.nodes)})"
+        return f"(?:{'|'.join(_language(branch) for branch in node.nodes)})"
     if isinstance(node, Repeat):
         inner = _language(node.node)
         bounds = f"{{{node.low},{'' if node.high is None else node.high}}}"
@@ -151,12 +151,12 @@ def _ways(node: Node) -> tuple[int, int]:
     """A bound for the number of ways through a node over n characters: factor * n ** power."""
     if isinstance(node, Sequence):
         power, factor = 0, 1
-        for each in node.nodes:
-            more, times = _ways(each)
+        for child in node.nodes:
+            more, times = _ways(child)
             power, factor = power + more, factor * times
         return power, factor
     if isinstance(node, Alternatives):
-        ways = [_ways(each) for each in node.nodes]
+        ways = [_ways(branch) for branch in node.nodes]
         return max(power for power, _ in ways), sum(factor for _, factor in ways)
     if isinstance(node, Repeat):
         power, factor = _ways(node.node)
@@ -171,9 +171,9 @@ def _ways(node: Node) -> tuple[int, int]:
 
 def _is_nullable(node: Node) -> bool:
     if isinstance(node, Sequence):
-        return all(_is_nullable(each) for each in node.nodes)
+        return all(_is_nullable(child) for child in node.nodes)
     if isinstance(node, Alternatives):
-        return any(_is_nullable(each) for each in node.nodes)
+        return any(_is_nullable(branch) for branch in node.nodes)
     if isinstance(node, Repeat):
         return node.low == 0 or _is_nullable(node.node)
     return not isinstance(node, Chars)
@@ -183,7 +183,7 @@ def _is_anchored(node: Node) -> bool:
     if isinstance(node, Sequence):
         return bool(node.nodes) and _is_anchored(node.nodes[0])
     if isinstance(node, Alternatives):
-        return all(_is_anchored(each) for each in node.nodes)
+        return all(_is_anchored(branch) for branch in node.nodes)
     return isinstance(node, Neighbour) and not node.ahead and node.of is None
 
 
@@ -206,8 +206,8 @@ def _is_determined(parsed: Pattern) -> bool:
 
 def _parts(part: SubRegex) -> Iterator[SubRegex]:
     yield part
-    for each in part.parts:
-        yield from _parts(each)
+    for child in part.parts:
+        yield from _parts(child)
 
 
 class _Follows:
@@ -236,7 +236,7 @@ class _Follows:
         if isinstance(node, Sequence):
             return self._sequence(node)
         if isinstance(node, Alternatives):
-            visited = [self._visit(each) for each in node.nodes]
+            visited = [self._visit(branch) for branch in node.nodes]
             first: set[int] = set()
             for begins, _ in visited:
                 if any(_overlap(self.sets[one], self.sets[two]) for one in first for two in begins):
@@ -255,13 +255,13 @@ class _Follows:
         first: set[int] = set()
         last: set[int] = set()
         may_begin = True
-        for each in node.nodes:
-            begins, ends = self._visit(each)
+        for child in node.nodes:
+            begins, ends = self._visit(child)
             for place in last:
                 self.follow[place] |= begins
             if may_begin:
                 first |= begins
-            if _is_nullable(each):
+            if _is_nullable(child):
                 last = last | ends
             else:
                 last, may_begin = ends, False
@@ -293,7 +293,7 @@ def _never_fails_late(language: Node) -> bool:
     nodes = language.nodes if isinstance(language, Sequence) else (language,)
     looped = False
     for node in nodes:
-        loops = any(isinstance(each, Repeat) and each.high is None for each in _walk(node))
+        loops = any(isinstance(inner, Repeat) and inner.high is None for inner in _walk(node))
         single = isinstance(node, Chars) or (isinstance(node, Repeat) and isinstance(node.node, Chars))
         if looped and not (single and _is_nullable(node)):
             return False

@@ -199,10 +199,10 @@ class _Parser:
         scanner, token = self.scanner, self.scanner.token
         if token.kind == "look":
             return self.lookaround()
-        found = self.simple_constraint(token.kind)
-        if found is not None:
+        constraint = self.simple_constraint(token.kind)
+        if constraint is not None:
             scanner.next()
-        return found
+        return constraint
 
     def simple_constraint(self, kind: str) -> Node | None:
         newline = charsets.of_chars("\n") if self.options.newline_anchors else None
@@ -412,9 +412,9 @@ class _Parser:
 
 def _other_cases(low: str, high: str) -> set[str]:
     """The other-case characters of a range that are outside it."""
-    found: set[str] = set()
+    others: set[str] = set()
     for code in range(ord(low), min(ord(high), 0x1FFFF) + 1):  # there are no cases beyond
         for char in charsets.cases(chr(code)):
             if not low <= char <= high:
-                found.add(char)
-    return found
+                others.add(char)
+    return others

@@ -182,9 +182,9 @@ def local_fields(value: int, style: TextStyle) -> Fields:
 
 
 def write_date(value: int, style: TextStyle) -> str:
-    found = special(value)
-    if found:
-        return found
+    word = special(value)
+    if word:
+        return word
     fields = fields_of_date(value)
     return _date_part(fields, style) + (" BC" if fields.year <= 0 else "")
 

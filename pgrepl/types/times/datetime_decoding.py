@@ -188,19 +188,19 @@ def set_prefix(state: Decoding, unit: str) -> None:
 
 def zone_word(state: Decoding, word: str) -> bool:
     """Decode a time zone abbreviation, which takes precedence over all other words. False: the word is none."""
-    found = abbreviation(word)
-    if found is None:
+    known = abbreviation(word)
+    if known is None:
         return False
-    if found.zone is not None:
-        zone = find_zone(found.zone)
+    if known.zone is not None:
+        zone = find_zone(known.zone)
         if zone is None:
-            raise InputError("zone", found.zone)
+            raise InputError("zone", known.zone)
         state.dynamic = (zone, word)
         state.add(ZONE_PART)
     else:
-        state.fields.isdst = int(found.isdst)
-        state.fields.zone = -found.seconds
-        state.add(ZONE_PART | (DTZ if found.isdst else 0))
+        state.fields.isdst = int(known.isdst)
+        state.fields.zone = -known.seconds
+        state.add(ZONE_PART | (DTZ if known.isdst else 0))
     return True
 
 

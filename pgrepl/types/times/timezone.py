@@ -165,12 +165,12 @@ class Zone:
 
     def fixed_offset(self) -> int | None:
         """Seconds east, when the zone has always had the same offset."""
-        found = {self.first.seconds, *(offset.seconds for offset in self.offsets)}
+        offsets = {self.first.seconds, *(offset.seconds for offset in self.offsets)}
         if self.rule is not None:
-            found.add(self.rule.standard.seconds)
+            offsets.add(self.rule.standard.seconds)
             if self.rule.summer is not None:
-                found.add(self.rule.summer.seconds)
-        return found.pop() if len(found) == 1 else None
+                offsets.add(self.rule.summer.seconds)
+        return offsets.pop() if len(offsets) == 1 else None
 
 
 def find_zone(name: str) -> Zone | None:
@@ -222,16 +222,16 @@ def _zone_file(upper: str) -> tuple[str, Path] | None:
         return None
     for root in _roots():
         path = root
-        found: list[str] = []
+        canonical: list[str] = []
         for part in parts:
             names = [entry.name for entry in path.iterdir()] if path.is_dir() else []
             match = next((name for name in names if name.upper() == part), None)
             if match is None:
                 break
-            path, found = path / match, [*found, match]
+            path, canonical = path / match, [*canonical, match]
         else:
             if path.is_file() and path.open("rb").read(4) == b"TZif":
-                return "/".join(found), path
+                return "/".join(canonical), path
     return None
 
 
@@ -327,8 +327,8 @@ def abbreviation(word: str) -> Abbreviation | None:
 @cache
 def _abbreviations() -> dict[str, Abbreviation]:
     text = read_data("timezone_abbreviations.tsv")
-    found = {}
+    abbreviations = {}
     for line in text.splitlines()[1:]:
         name, seconds, isdst, zone = line.split("\t")
-        found[name.lower()] = Abbreviation(name, int(seconds or 0), isdst == "t", zone or None)
-    return found
+        abbreviations[name.lower()] = Abbreviation(name, int(seconds or 0), isdst == "t", zone or None)
+    return abbreviations

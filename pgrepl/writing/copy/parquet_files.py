@@ -79,17 +79,17 @@ def file_column(path: str, file: pq.ParquetFile, number: int) -> CopyFileColumn:
         )
     lake, fields = lake_type
     form = read_form(lake, fields)
-    spark, made, shipped = form.spark, "{0}", form.typoid
+    spark, expr, shipped = form.spark, "{0}", form.typoid
     if str(field.type) == "null":
-        spark, made = "", "CAST(NULL AS STRING)"
+        spark, expr = "", "CAST(NULL AS STRING)"
     elif not int96 and str(field.type).startswith("timestamp[ns"):
         # Spark reads nanoseconds as whole numbers or not at all
         spark = "BIGINT"
-        made = f"CAST(timestamp_micros(({{0}} - pmod({{0}}, 1000)) div 1000) AS {form.spark})"
+        expr = f"CAST(timestamp_micros(({{0}} - pmod({{0}}, 1000)) div 1000) AS {form.spark})"
     nested = form.typoid == oids.JSONB and lake != "json"
     if nested:
-        made, shipped = "to_json({0}, map('ignoreNullFields', 'false'))", oids.TEXT
-    return CopyFileColumn(field.name, lake, fields, spark, made, shipped, nested)
+        expr, shipped = "to_json({0}, map('ignoreNullFields', 'false'))", oids.TEXT
+    return CopyFileColumn(field.name, lake, fields, spark, expr, shipped, nested)
 
 
 def as_type(column: CopyFileColumn, typoid: int, row_types: RowTypes) -> CopyFileColumn:
@@ -293,13 +293,13 @@ def _remote(name: str) -> list[str]:
     if _PATTERN.search(inside):
         root = inside[: _PATTERN.search(inside).start()].rpartition("/")[0]  # type: ignore[union-attr]
         listed = system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
-        paths = [each.path for each in listed if each.type == fs.FileType.File and fnmatchcase(each.path, inside)]
+        paths = [entry.path for entry in listed if entry.type == fs.FileType.File and fnmatchcase(entry.path, inside)]
     else:
         info = system.get_file_info(inside)
         if info.type != fs.FileType.Directory:
             return [name]
         listed = system.get_file_info(fs.FileSelector(inside, recursive=True))
-        paths = [each.path for each in listed if each.base_name.endswith(_SUFFIXES)]
+        paths = [entry.path for entry in listed if entry.base_name.endswith(_SUFFIXES)]
     return sorted(f"{scheme}://{path}" for path in paths)
 
 
@@ -375,7 +375,7 @@ def _groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     waiting: list[pa.Table] = []
     for table in tables:
         waiting.append(table)
-        if sum(each.num_rows for each in waiting) >= ROWS_IN_GROUP:
+        if sum(part.num_rows for part in waiting) >= ROWS_IN_GROUP:
             yield pa.concat_tables(waiting)
             waiting = []
     if waiting:

@@ -217,7 +217,7 @@ class _Part:
 def _has_nul(value: Any) -> bool:
     if isinstance(value, str):
         return "\0" in value
-    return isinstance(value, PgArray) and any(_has_nul(each) for each in value.items)
+    return isinstance(value, PgArray) and any(_has_nul(item) for item in value.items)
 
 
 _SAME = (
@@ -283,11 +283,11 @@ def _has_bad_text(lake: str, fields: Sequence[Nested], value: str, depth: int = 
         conditions = [condition for condition in inner if condition is not None]
     else:
         sides = {"list": [value], "map": [f"map_keys({value})", f"map_values({value})"]}.get(lake, [])
-        each = f"x{depth}"
+        variable = f"x{depth}"
         conditions = [
-            f"exists({side}, {each} -> {condition})"
+            f"exists({side}, {variable} -> {condition})"
             for side, f in zip(sides, fields, strict=False)  # other types have no fields
-            if (condition := _has_bad_text(f.type, f.fields, each, depth + 1)) is not None
+            if (condition := _has_bad_text(f.type, f.fields, variable, depth + 1)) is not None
         ]
     return f"({' OR '.join(conditions)})" if conditions else None
 

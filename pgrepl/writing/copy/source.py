@@ -246,7 +246,9 @@ def kernel_files(
     table = lake_table(session, target.relation.oid)
     columns = target.copy_columns()
     kept = [table.column(number) for number in target.attnums]
-    if any(each.row is None and each.form.typoid != base_type(c.type) for each, c in zip(kept, columns, strict=True)):
+    if any(
+        stored.row is None and stored.form.typoid != base_type(c.type) for stored, c in zip(kept, columns, strict=True)
+    ):
         raise Declined("the type of a column")
     folder = spark_options.make(spark_options.FILES)
     try:

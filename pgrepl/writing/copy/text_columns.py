@@ -175,7 +175,7 @@ def _escapes_are_plain(block: bytes) -> bool:
     r"""Whether no backslash stands before the end of a line or a dot, which may be the end of the data."""
     data = np.frombuffer(block, np.uint8)
     behind = data[1:][data[:-1] == _BACKSLASH]
-    return not any((behind == each).any() for each in b"\n\r.")
+    return not any((behind == byte).any() for byte in b"\n\r.")
 
 
 def _without_doubled(array: pa.Array) -> pa.Array | None:
@@ -230,7 +230,7 @@ def tables(session: Session, target: CopyTarget, options: CopyOptions, data: Inc
 def tables_of_lines(session: Session, target: CopyTarget, lines: Iterator[list[Any]]) -> Iterator[pa.Table]:
     """The values of lines that have been split, a portion at a time; PgError as in `tables`."""
     while portion := list(islice(lines, _PORTION)):
-        yield _table(session, target, [pa.array(each, pa.string()) for each in zip(*portion, strict=True)])
+        yield _table(session, target, [pa.array(words, pa.string()) for words in zip(*portion, strict=True)])
 
 
 def is_plain(session: Session, target: CopyTarget, options: CopyOptions) -> bool:

@@ -91,8 +91,10 @@ def pg_blocking_pids(call: Call, pid: int) -> Any:
         table = locks.table
         table.remove_dead_holders(None)
         holders = table.holders()
-        waiting = [each for each in table.waiters() if each.holder in holders and holders[each.holder].pid == pid]
-        pids = [holders[other].pid for each in waiting for other, _ in table.blockers(each) if other in holders]
+        waiting = [
+            waiter for waiter in table.waiters() if waiter.holder in holders and holders[waiter.holder].pid == pid
+        ]
+        pids = [holders[other].pid for waiter in waiting for other, _ in table.blockers(waiter) if other in holders]
     return array_of(oids.INT4, pids)
 
 

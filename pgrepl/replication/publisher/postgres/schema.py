@@ -89,25 +89,25 @@ def create_statements(
         if not publications:  # column lists that differ are those of different subscriptions
             error.report = replace(error.report, hint="Name the publications of one subscription with -p.")
         raise
-    needed = dict.fromkeys(each for definition in definitions for each in definition.types)
+    needed = dict.fromkeys(server_type for definition in definitions for server_type in definition.types)
     types = known.all() if kinds else list(needed)
-    listed = list(in_order(link, programs(link, kinds), [("pg_class", each.oid) for each in definitions]))
-    schemas = [each.schema for each in types] + [each.schema for each in definitions]
-    schemas += [each.schema for each in listed if each.refused is None]
-    for schema in dict.fromkeys(each for each in schemas if each != "public"):
+    listed = list(in_order(link, programs(link, kinds), [("pg_class", definition.oid) for definition in definitions]))
+    schemas = [server_type.schema for server_type in types] + [definition.schema for definition in definitions]
+    schemas += [program.schema for program in listed if program.refused is None]
+    for schema in dict.fromkeys(name for name in schemas if name != "public"):
         yield Imported(f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(schema)};")
-    for each in types:
-        yield Imported(each.made[0], each.left if "routine" not in kinds else ())
-        yield from map(Imported, each.made[1:])
-    release = spoken() if any(each.is_newer for each in definitions) else USUAL_RELEASE
+    for server_type in types:
+        yield Imported(server_type.made[0], server_type.left if "routine" not in kinds else ())
+        yield from map(Imported, server_type.made[1:])
+    release = spoken() if any(definition.is_newer for definition in definitions) else USUAL_RELEASE
     for definition in definitions:
         first, *others = definition.statements(comments=True, release=release, not_valid=release >= 18)
         left = (*definition.left, *(definition.checked if release >= 18 else definition.ordinary))
         yield Imported(first, left, definition.notes, table=definition)
-        yield from (Imported(each, table=definition) for each in others)
+        yield from (Imported(text, table=definition) for text in others)
     for definition in definitions if release >= 18 else ():
         if definition.partition_key is not None:
-            yield from (Imported(each, table=definition) for each in definition.not_valid())
+            yield from (Imported(text, table=definition) for text in definition.not_valid())
     yield from _programs(listed, known, kinds)
     for foreign in (*servers(link), *mappings(link)) if with_servers else ():
         yield Imported(foreign.statement, foreign.left, name=foreign.what)
@@ -116,11 +116,11 @@ def create_statements(
 def _programs(listed: Sequence[Program], types: ServerTypes, kinds: Collection[str]) -> Iterator[Imported]:
     if "routine" in kinds:
         yield Imported("SET check_function_bodies = false;")
-    for each in listed:
-        if each.refused is not None:
-            yield Imported("", (f"{each.name} is not imported: {each.refused}",))
+    for program in listed:
+        if program.refused is not None:
+            yield Imported("", (f"{program.name} is not imported: {program.refused}",))
         else:
-            yield from (Imported(made.text, name=each.name) for made in each.made)
+            yield from (Imported(statement.text, name=program.name) for statement in program.made)
     for left in types.left_out() if "routine" in kinds else ():
         yield Imported(left.text, name=left.what)
 
@@ -149,13 +149,13 @@ def _defined(
     names: Sequence[str],
     types: ServerTypes,
 ) -> Iterator[RemoteDefinition]:
-    made: set[int] = set()
+    defined: set[int] = set()
     for schema, name in dict.fromkeys(wanted):
         oid = int(link.value(f"SELECT {_regclass(link, schema, name)}::oid"))
-        if oid in made:
+        if oid in defined:
             continue
         for relid, parent in _tree(link, oid, listed):
-            made.add(relid)
+            defined.add(relid)
             yield _definition(link, relid, parent, names, types)
 
 
@@ -484,8 +484,8 @@ def definition_statements(link: Link) -> Iterator[ServerStatement]:
     yield from _statements(link, [_SCHEMAS], "schema")
     types = ServerTypes(link)
     yield ServerStatement("functions", "SET check_function_bodies = false;", "", "")
-    for each in types.all():
-        yield ServerStatement(each.qualified_name, each.made[0], "type", each.qualified_name)
+    for server_type in types.all():
+        yield ServerStatement(server_type.qualified_name, server_type.made[0], "type", server_type.qualified_name)
     yield from types.left_out(not_valid=True)
     yield from _statements(link, [_SEQUENCES], "sequence")
     yield from _statements(link, [_TABLES], "table")
@@ -544,7 +544,7 @@ def servers(link: Link) -> Iterator[Foreign]:
         words += "".join(
             f" {word} {quote_literal(text)}" for word, text in (("TYPE", kind), ("VERSION", version)) if text
         )
-        notes = tuple([f"option {each} of {what} is not here" for each in left])
+        notes = tuple([f"option {option} of {what} is not here" for option in left])
         yield Foreign(what, f"{words} FOREIGN DATA WRAPPER {here}{options};", notes)
 
 
@@ -557,7 +557,7 @@ def mappings(link: Link) -> Iterator[Foreign]:
             continue
         words = f"FOR {user} SERVER {quote_identifier(server or '')}"
         options, left = _options(stored, USER_OPTIONS if here == "postgresql" else None)
-        notes = [f"option {each} of user mapping {words} is not here" for each in left]
+        notes = [f"option {option} of user mapping {words} is not here" for option in left]
         if stored is None and sees_all != "t":
             notes.append(f"user mapping {words} may have options that cannot be read")
         yield Foreign(f"user mapping {words}", f"CREATE USER MAPPING {words}{options};", tuple(notes))
