@@ -69,8 +69,8 @@ def _constructor(
     absent: bool = False,
 ) -> tree.Expr:
     """The node of a JSON constructor (makeJsonConstructorExpr)."""
-    made = aggregate.type if aggregate is not None else oids.JSONB if returning.format == "jsonb" else oids.JSON
-    placeholder = tree.CaseTestExpr(made)
+    typoid = aggregate.type if aggregate is not None else oids.JSONB if returning.format == "jsonb" else oids.JSON
+    placeholder = tree.CaseTestExpr(typoid)
     coercion = cast_result(scope, placeholder, returning)
     return tree.JsonConstructorExpr(
         returning.type,
