@@ -387,7 +387,7 @@ class FromCharScanner:
         self.found.year_digits = digits
 
     def zone(self, node: Node) -> None:
-        found = self.found
+        tmfc = self.found
         if node.word in ("TZ", "tz"):
             if self.abbreviation():
                 return
@@ -397,15 +397,15 @@ class FromCharScanner:
                     "Time zone abbreviation is not recognized.",
                 )
         if node.word == "TZM":
-            found.zone_sign = found.zone_sign or 1
+            tmfc.zone_sign = tmfc.zone_sign or 1
             self.put(node, "zone_minute", self.integer(node, 2)[0])
             return
         if self.peek() and self.peek() in "+- ":
-            found.zone_sign = -1 if self.peek() == "-" else 1
+            tmfc.zone_sign = -1 if self.peek() == "-" else 1
             self.at += 1
         else:
             swallowed = self.extra > 0 and self.text[self.at - 1 : self.at] == "-"
-            found.zone_sign = -1 if swallowed else 1
+            tmfc.zone_sign = -1 if swallowed else 1
         self.put(node, "zone_hour", self.integer(node, 2)[0])
         if node.word != "TZH" and self.peek() == ":":
             self.at += 1
