@@ -186,7 +186,7 @@ def _casts_alike(node: tree.ArrayCoerceExpr) -> bool:
     elem = node.elem
     if elem is None or contains_mutable_functions(elem):
         return False
-    return not any(isinstance(each, tree.CoerceToDomain) for each in walk(elem))
+    return not any(isinstance(part, tree.CoerceToDomain) for part in walk(elem))
 
 
 def _without_boolean(node: tree.Expr) -> tree.Expr:
