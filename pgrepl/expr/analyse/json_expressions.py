@@ -129,7 +129,8 @@ def _(node: nodes.JsonArrayQuery, scope: Scope) -> tree.Expr:
 
 @transform_json.register
 def _(node: nodes.JsonAggregate, scope: Scope) -> tree.Expr:
-    """As transformJsonObjectAgg, transformJsonArrayAgg and transformJsonAggConstructor do."""
+    """JSON_OBJECTAGG and JSON_ARRAYAGG call the aggregate that does what their clauses ask (transformJsonObjectAgg,
+    transformJsonArrayAgg, transformJsonAggConstructor)."""
     function = "JSON_ARRAYAGG" if node.key is None else "JSON_OBJECTAGG"
     keys = [] if node.key is None else [transform_expr(node.key, scope)]
     args = [*keys, value_of(scope, function + "()", node.value, "")]

@@ -22,8 +22,8 @@ from pgrepl.types.user_types import array_over, is_row_of_table
 
 def relid(session: Session, name: nodes.RangeVar) -> int:
     """The relid of a name; 0: no such relation."""
-    row = find_relation(session, name, missing_ok=True)
-    return row.oid if row is not None else 0
+    table = find_relation(session, name, missing_ok=True)
+    return table.oid if table is not None else 0
 
 
 def relid_in_schema(session: Session, schema: str, name: str) -> int:

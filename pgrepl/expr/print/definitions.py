@@ -320,7 +320,7 @@ def create_type(session: Session, row: pg_type) -> str:
 
 
 def _create_range(session: Session, row: pg_type) -> str:
-    """As pg_dump words it."""
+    """CREATE TYPE of a range as pg_dump words it, with those options that are not the default."""
     range_row = range_by_oid(session.type_of(row.oid))
     assert range_row is not None
     multirange = type_row(session, range_row.multirange)

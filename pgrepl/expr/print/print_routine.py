@@ -472,8 +472,8 @@ def _condition(session: Session, when: Expr, table: Relation, pretty: bool) -> s
 def _function(session: Session, oid: int) -> str:
     proc = routine(session, oid)
     assert proc is not None
-    found = name_finds(session, proc, (), (), expand_variadic=True)
-    return quote_qualified(None if found else proc.schema, proc.name)
+    is_enough = name_finds(session, proc, (), (), expand_variadic=True)
+    return quote_qualified(None if is_enough else proc.schema, proc.name)
 
 
 # --- operator definition ----------------------------------------------------------------------------------------------

@@ -183,7 +183,8 @@ class Joined:
 
 
 def joined_query(session: Session, modify: Modify, *, hidden: bool = False, on_spark: bool = False) -> Joined:
-    """As transform_MERGE_to_join does. `hidden`: no row of the target can be seen."""
+    """The join of target and source, outer on the sides whose rows without a match have an action
+    (transform_MERGE_to_join). `hidden`: no row of the target can be seen."""
     target, merge = relation(session, modify.relid), modify.merge
     assert merge is not None
     keeps_source = MergeMatch.NOT_MATCHED_BY_TARGET in merge.matches

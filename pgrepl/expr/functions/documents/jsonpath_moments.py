@@ -189,7 +189,8 @@ def _local(given: Moment) -> int:
 
 
 def _check_zone_is_used(run: Run, source: int, target: int) -> None:
-    """As checkTimezoneIsUsedForCast does. The error cannot be suppressed."""
+    """Refuse a cast that depends on the session's zone, unless a *_tz() function allows it; `silent` does not suppress
+    this error (checkTimezoneIsUsedForCast)."""
     if not run.use_tz:
         message = f"cannot convert value from {_NAMES[source]} to {_NAMES[target]} without time zone usage"
         raise PgError("0A000", message, hint="Use *_tz() function for time zone support.")

@@ -1,6 +1,6 @@
 """How a jsonpath goes from step to step.
 
-A handler of a kind of items passes what it finds to the step behind; `found` collects what leaves the last one, None
+A handler of a kind of items passes what it finds to the step behind; `matches` collects what leaves the last one, None
 asks only whether there is anything.
 """
 
