@@ -356,19 +356,19 @@ def _extracted(
         unit = unit_of(word, units, typename)
     except PgError:
         return None
-    write = more.get(unit) or _field(unit)
-    return None if write is None else (unit, write)
+    field = more.get(unit) or _field(unit)
+    return None if field is None else (unit, field)
 
 
 def _of_moment(call: SparkFunctionCall, value: Sql) -> Sql | None:
-    field = _extracted(call, DATE_UNITS | TIME_UNITS, "timestamp", {})
+    named_field = _extracted(call, DATE_UNITS | TIME_UNITS, "timestamp", {})
     zone = zone_of(call.compiler)
-    if field is None:
+    if named_field is None:
         return None
     zoned = value.type == "TIMESTAMP"
     if zoned and local_clock("", zone) is None:
         return None
-    unit, (write, precision, scale) = field
+    unit, (write, precision, scale) = named_field
     result = decimal_type(precision, scale)
 
     def clock(a: str) -> str:
@@ -398,10 +398,10 @@ _DAYS: dict[str, Field] = {
 @in_spark("extract_date")
 def extract_date(call: SparkFunctionCall) -> Sql | None:
     value = call.value(1)
-    field = _extracted(call, DATE_UNITS, "date", _DAYS)
-    if field is None:
+    named_field = _extracted(call, DATE_UNITS, "date", _DAYS)
+    if named_field is None:
         return None
-    unit, (write, precision, _) = field
+    unit, (write, precision, _) = named_field
     result = decimal_type(precision, 0)
 
     def body(a: str) -> str:
