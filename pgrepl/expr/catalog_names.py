@@ -34,8 +34,8 @@ def oid_of(session: Session, typoid: int, text: str) -> int:
 
 
 def text_of(session: Session, typoid: int, oid: int) -> str:
-    found = _WRITERS[typoid](session, oid)
-    return found if found is not None else str(oid)
+    text = _WRITERS[typoid](session, oid)
+    return text if text is not None else str(oid)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -137,18 +137,18 @@ def _text_search(what: str, rows: BuiltinCatalog[Any]) -> Callable[[Session, str
     def read(session: Session, text: str) -> int:
         names = _names(text)
         schema, name = lookup.split_name(session, names)
-        found = rows.named(name) if schema in (None, "pg_catalog") else ()
-        if not found:
+        named = rows.named(name) if schema in (None, "pg_catalog") else ()
+        if not named:
             raise PgError("42704", f'text search {what} "{".".join(names)}" does not exist')
-        return int(found[0].oid)
+        return int(named[0].oid)
 
     return read
 
 
 def _text_search_text(rows: BuiltinCatalog[Any]) -> Callable[[Session, int], str | None]:
     def write(session: Session, oid: int) -> str | None:
-        found = rows.get(oid)
-        return None if found is None else quote_identifier(found.name)
+        row = rows.get(oid)
+        return None if row is None else quote_identifier(row.name)
 
     return write
 
@@ -160,28 +160,28 @@ def _candidates(session: Session, names: tuple[str, ...]) -> list[Proc]:
     """The functions of a name. A schema that does not exist has none."""
     if _schema_is_missing(session, names):
         return []
-    found: dict[tuple[int, ...], Proc] = {}
+    procs: dict[tuple[int, ...], Proc] = {}
     for proc in procs_named(Scope(session), names):
-        found.setdefault(proc.argtypes, proc)
-    return list(found.values())
+        procs.setdefault(proc.argtypes, proc)
+    return list(procs.values())
 
 
 def _proc(session: Session, text: str) -> int:
-    found = _candidates(session, _names(text))
-    if not found:
+    procs = _candidates(session, _names(text))
+    if not procs:
         raise PgError("42883", f'function "{text}" does not exist')
-    if len(found) > 1:
+    if len(procs) > 1:
         raise PgError("42725", f'more than one function named "{text}"')
-    return found[0].oid
+    return procs[0].oid
 
 
 def _proc_text(session: Session, oid: int) -> str | None:
     proc = routine(session, oid)
     if proc is None:
         return None
-    found = _candidates(session, (proc.name,))
+    procs = _candidates(session, (proc.name,))
     name = quote_identifier(proc.name)
-    return name if [each.oid for each in found] == [oid] else f"{quote_identifier(proc.schema)}.{name}"
+    return name if [proc.oid for proc in procs] == [oid] else f"{quote_identifier(proc.schema)}.{name}"
 
 
 def _procedure(session: Session, text: str) -> int:
@@ -207,19 +207,19 @@ def _operators(session: Session, names: tuple[str, ...]) -> list[Operator]:
 
 
 def _operator(session: Session, text: str) -> int:
-    found = _operators(session, _names(text))
-    if not found:
+    operators = _operators(session, _names(text))
+    if not operators:
         raise PgError("42883", f"operator does not exist: {text}")
-    if len(found) > 1:
+    if len(operators) > 1:
         raise PgError("42725", f"more than one operator named {text}")
-    return found[0].oid
+    return operators[0].oid
 
 
 def _operator_text(session: Session, oid: int) -> str | None:
     operator = namespace.operator(session, oid)
     if operator is None:
         return None
-    alone = [each.oid for each in _operators(session, (operator.name,))] == [oid]
+    alone = [op.oid for op in _operators(session, (operator.name,))] == [oid]
     return operator.name if alone else namespace.operator_text(session, oid)
 
 

@@ -80,9 +80,9 @@ def objects_of(session: Session, queries: Iterable[Query]) -> list[ObjectAddress
     return distinct(address for query in queries for address in _of_query(session, query, []))
 
 
-def distinct(found: Iterable[ObjectAddress]) -> list[ObjectAddress]:
+def distinct(objects: Iterable[ObjectAddress]) -> list[ObjectAddress]:
     """Each object once, in OID order; a relation is left out if columns of it are listed."""
-    unique = set(found)
+    unique = set(objects)
     in_parts = {address._replace(subid=0) for address in unique if address.subid}
     return sorted(unique - in_parts, key=lambda a: (a.objid, a.classid, a.subid))
 
@@ -243,8 +243,8 @@ def same_index(child: IndexInfo, parent: IndexInfo, numbers: dict[int, int]) -> 
 
 
 def _family(opclass: int) -> int:
-    found = opclass_by_oid(opclass)
-    return found.family if found is not None else 0
+    row = opclass_by_oid(opclass)
+    return row.family if row is not None else 0
 
 
 # --- defaults ---------------------------------------------------------------------------------------------------------

@@ -105,12 +105,12 @@ class Merge:
 
     @property
     def exprs(self) -> list[Expr]:
-        found = [self.condition]
+        exprs = [self.condition]
         for action in self.actions:
-            found += [a.expr for a in action.assigned] + list(action.multi)
+            exprs += [a.expr for a in action.assigned] + list(action.multi)
             if action.condition is not None:
-                found.append(action.condition)
-        return found
+                exprs.append(action.condition)
+        return exprs
 
 
 @frozen
@@ -183,8 +183,8 @@ def map_modify(modify: Modify, expression: Callable[[Expr], Expr], nested: Calla
     def optional(expr: Expr | None) -> Expr | None:
         return None if expr is None else expression(expr)
 
-    def links(found: tuple[SubLink, ...]) -> tuple[SubLink, ...]:
-        mapped = tuple(expression(link) for link in found)
+    def links(sublinks: tuple[SubLink, ...]) -> tuple[SubLink, ...]:
+        mapped = tuple(expression(link) for link in sublinks)
         return tuple(link for link in mapped if isinstance(link, SubLink))
 
     query = map_parts(

@@ -94,14 +94,14 @@ def partition_desc(session: Session, parent: int) -> PartitionDesc:
     key = partition_key(session, parent)
     if key is None:
         raise LookupError(f"relation {parent} is not partitioned")
-    found: list[tuple[int, PartitionBound]] = []
+    bounds: list[tuple[int, PartitionBound]] = []
     children = sorted(row.inhrelid for row in store.rows(session, pg_inherits, inhparent=parent))
     for oid in children:
         row = store.one(session, pg_class, oid=oid)
         if row is not None and row.relpartbound is not None:
-            found.append((oid, bound_from_json(row.relpartbound, session)))
-    found = _in_order(key, found)
-    return PartitionDesc(key, tuple(oid for oid, _ in found), tuple(bound for _, bound in found))
+            bounds.append((oid, bound_from_json(row.relpartbound, session)))
+    bounds = _in_order(key, bounds)
+    return PartitionDesc(key, tuple(oid for oid, _ in bounds), tuple(bound for _, bound in bounds))
 
 
 def leaf_partitions(session: Session, parent: int) -> Iterator[Relation]:
@@ -114,9 +114,9 @@ def leaf_partitions(session: Session, parent: int) -> Iterator[Relation]:
             yield part
 
 
-def _in_order(key: PartitionKey, found: list[tuple[int, PartitionBound]]) -> list[tuple[int, PartitionBound]]:
-    default = [item for item in found if item[1].default]
-    rest = [item for item in found if not item[1].default]
+def _in_order(key: PartitionKey, bounds: list[tuple[int, PartitionBound]]) -> list[tuple[int, PartitionBound]]:
+    default = [item for item in bounds if item[1].default]
+    rest = [item for item in bounds if not item[1].default]
     if key.strategy == "h":
         rest.sort(key=lambda item: (item[1].modulus, item[1].remainder))
     elif key.strategy == "r":
@@ -166,8 +166,8 @@ def _numbers(session: Session, parent: int, child: int) -> dict[int, int]:
     own = relation(session, child)
     numbers = {}
     for column in relation(session, parent).columns:
-        found = own.attribute(column.name)
-        numbers[column.num] = found.num if found is not None else column.num
+        attribute = own.attribute(column.name)
+        numbers[column.num] = attribute.num if attribute is not None else column.num
     return numbers
 
 

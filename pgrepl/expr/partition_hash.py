@@ -29,8 +29,8 @@ def hash_function(column: KeyColumn) -> Hash:
 def hash_of_class(opclass: int, typoid: int) -> Hash:
     from pgrepl.expr.functions.support_functions import EXTENDED, hash_of_function
 
-    found = opclass_by_oid(opclass)
-    oid = 0 if found is None else amproc(found.family, found.intype, found.intype, EXTENDED)
+    row = opclass_by_oid(opclass)
+    oid = 0 if row is None else amproc(row.family, row.intype, row.intype, EXTENDED)
     return hash_of_function(oid, typoid)
 
 

@@ -167,8 +167,8 @@ def _published_as(session: Session, publication: tables.pg_publication, target: 
 def _same_column(one_table: Relation, attnum: int, other: Relation) -> int:
     """The attnum that a column has in another table of the same tree; 0: none."""
     column = one_table.attribute_by_number(attnum)
-    found = other.attribute(column.name) if column is not None else None
-    return found.num if found is not None else 0
+    attribute = other.attribute(column.name) if column is not None else None
+    return attribute.num if attribute is not None else 0
 
 
 def check_replica_identity(session: Session, target: Relation, command: str) -> None:
@@ -178,17 +178,17 @@ def check_replica_identity(session: Session, target: Relation, command: str) -> 
         return
     updating = command == "UPDATE"
     refused = f'cannot update table "{target.name}"' if updating else f'cannot delete from table "{target.name}"'
-    found = _described(session, target)
-    if command in found.filtered:
+    description = _described(session, target)
+    if command in description.filtered:
         detail = "Column used in the publication WHERE expression is not part of the replica identity."
         raise PgError("42P10", refused, detail=detail)
-    if command in found.listed:
+    if command in description.listed:
         detail = "Column list used by the publication does not cover the replica identity."
         raise PgError("42P10", refused, detail=detail)
-    if command in found.unpublished:
+    if command in description.unpublished:
         detail = "Replica identity must not contain unpublished generated columns."
         raise PgError("42P10", refused, detail=detail)
-    publishing = command in found.published
+    publishing = command in description.published
     if not publishing or target.replident == "f" or replica_identity_index(session, target) is not None:
         return
     what, doing = ("updates", "updating") if updating else ("deletes", "deleting from")
@@ -243,10 +243,12 @@ def _publications_of(session: Session, target: Relation) -> list[tables.pg_publi
     lineage: Sequence[Relation] = [target]
     if target.is_partition:
         lineage = [target, *(relation(session, oid) for oid in partition_ancestors(session, target.oid))]
-    found: dict[int, None] = {}
+    publication_oids: dict[int, None] = {}
     for table in lineage:
-        found |= dict.fromkeys(sorted(relation_publications(session, table.oid)))
-        found |= dict.fromkeys(sorted(schema_publications(session, table.namespace)))
-    found |= dict.fromkeys(sorted(p.oid for p in publications(session) if publishes_as_one_of_all(session, p, target)))
-    rows = [one(session, tables.pg_publication, oid=oid) for oid in found]
+        publication_oids |= dict.fromkeys(sorted(relation_publications(session, table.oid)))
+        publication_oids |= dict.fromkeys(sorted(schema_publications(session, table.namespace)))
+    publication_oids |= dict.fromkeys(
+        sorted(p.oid for p in publications(session) if publishes_as_one_of_all(session, p, target))
+    )
+    rows = [one(session, tables.pg_publication, oid=oid) for oid in publication_oids]
     return [row for row in rows if row is not None]

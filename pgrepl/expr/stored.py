@@ -131,7 +131,7 @@ def _constant(value: Any, typoid: int) -> Any:
         row = composite_type(typoid)
         if row is None or len(row.fields) != len(fields):
             return fields
-        placed = {field.place: each for field, each in zip(row.fields, fields, strict=True)}
+        placed = {field.place: stored for field, stored in zip(row.fields, fields, strict=True)}
         return [placed.get(place, [0, "", None]) for place in range(row.width)]
     element = element_type(typoid)
     if element >= oids.FIRST_USER_OID:

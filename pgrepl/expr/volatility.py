@@ -49,10 +49,10 @@ def _compares_moments(comparison: Item) -> bool:
 
 
 def _all_items(first: Item) -> list[Item]:
-    found: list[Item] = []
+    items: list[Item] = []
     waiting = [first]
     while waiting:
         for item in steps(waiting.pop()):
-            found.append(item)
+            items.append(item)
             waiting += parts(item)
-    return found
+    return items

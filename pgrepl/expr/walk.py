@@ -36,26 +36,26 @@ def _part_names(kind: type) -> tuple[str, ...]:
     return names
 
 
-def _collect(part: Any, found: list[Expr]) -> None:
+def _collect(part: Any, exprs: list[Expr]) -> None:
     if isinstance(part, Expr):
-        found.append(part)
+        exprs.append(part)
     elif isinstance(part, tuple):
         for item in part:
-            _collect(item, found)
+            _collect(item, exprs)
     elif isinstance(part, tree.AggOrder):
-        found.append(part.expr)
+        exprs.append(part.expr)
 
 
 def children(expr: Expr) -> list[Expr]:
     """The expressions directly inside this one, in the order PostgreSQL's expression_tree_walker sees them."""
-    found: list[Expr] = []
+    exprs: list[Expr] = []
     for name in _parts.get(type(expr)) or _part_names(type(expr)):
         part = getattr(expr, name)
         if isinstance(part, Expr):
-            found.append(part)
+            exprs.append(part)
         elif part:
-            _collect(part, found)
-    return found
+            _collect(part, exprs)
+    return exprs
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -259,8 +259,8 @@ def map_parts(query: Query, expression: Callable[[Expr], Expr], nested: Callable
             sample=sample(rte.sample) if rte.sample is not None else None,
         )
 
-    def window(each: tree.Window) -> tree.Window:
-        return _with(each, start_offset=optional(each.start_offset), end_offset=optional(each.end_offset))
+    def window(clause: tree.Window) -> tree.Window:
+        return _with(clause, start_offset=optional(clause.start_offset), end_offset=optional(clause.end_offset))
 
     return _with(
         query,
@@ -371,8 +371,8 @@ def _operator_function(oid: int) -> int:
 
 def _io_functions(source: int, target: int) -> Iterator[int]:
     for oid, name in ((target, "input"), (source, "output")):
-        found = builtin.type_by_oid(oid) or builtin.type_by_oid(2249)  # a row type of a user: record_in, record_out
-        procs = builtin.procs_by_name(getattr(found, name))
+        row = builtin.type_by_oid(oid) or builtin.type_by_oid(2249)  # a row type of a user: record_in, record_out
+        procs = builtin.procs_by_name(getattr(row, name))
         if procs:
             yield procs[0].oid
 
@@ -419,8 +419,8 @@ def has_effects(query: Query) -> bool:
 def _has_effects(node: Expr) -> bool:
     if volatility_of_user(node):
         return True
-    found = (builtin.proc_by_oid(oid) for oid in functions_used(node))
-    return any(proc is not None and proc.volatile == "v" and proc.name not in _HARMLESS for proc in found)
+    procs = (builtin.proc_by_oid(oid) for oid in functions_used(node))
+    return any(proc is not None and proc.volatile == "v" and proc.name not in _HARMLESS for proc in procs)
 
 
 # functions in SQL that turn their argument of any type into text: which one it is

@@ -160,35 +160,35 @@ def _level(
 ) -> int:
     """The level an aggregate belongs to (check_agg_arguments)."""
     inside = (*args, agg_filter) if agg_filter is not None else args
-    found = _Levels()
+    levels = _Levels()
     for expr in inside:
-        found.examine(expr)
-    if found.var < 0:
-        level = max(found.aggregate, 0)
+        levels.examine(expr)
+    if levels.var < 0:
+        level = max(levels.aggregate, 0)
     else:
-        level = found.var if found.aggregate < 0 else min(found.var, found.aggregate)
-    if level == found.aggregate:
+        level = levels.var if levels.aggregate < 0 else min(levels.var, levels.aggregate)
+    if level == levels.aggregate:
         raise PgError("42803", NESTED, location=locate_aggregate(inside, level))
-    _check_cte(found, level, location)
+    _check_cte(levels, level, location)
     if direct:
-        found = _Levels()
+        levels = _Levels()
         for expr in direct:
-            found.examine(expr)
-        if 0 <= found.var < level:
+            levels.examine(expr)
+        if 0 <= levels.var < level:
             message = "outer-level aggregate cannot contain a lower-level variable in its direct arguments"
-            raise PgError("42803", message, location=locate_var(direct, found.var))
-        if 0 <= found.aggregate <= level:
-            raise PgError("42803", NESTED, location=locate_aggregate(direct, found.aggregate))
-        _check_cte(found, level, location)
+            raise PgError("42803", message, location=locate_var(direct, levels.var))
+        if 0 <= levels.aggregate <= level:
+            raise PgError("42803", NESTED, location=locate_aggregate(direct, levels.aggregate))
+        _check_cte(levels, level, location)
     return level
 
 
-def _check_cte(found: _Levels, level: int, location: int) -> None:
-    if 0 <= found.cte < level:
+def _check_cte(levels: _Levels, level: int, location: int) -> None:
+    if 0 <= levels.cte < level:
         raise PgError(
             "0A000",
             "outer-level aggregate cannot use a nested CTE",
-            detail=f'CTE "{found.cte_name}" is below the aggregate\'s semantic level.',
+            detail=f'CTE "{levels.cte_name}" is below the aggregate\'s semantic level.',
             location=location,
         )
 

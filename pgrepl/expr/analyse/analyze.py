@@ -146,9 +146,9 @@ def _(node: nodes.SqlJsonExpr, scope: Scope) -> tree.Expr:
 def _(node: nodes.ParamRef, scope: Scope) -> tree.Expr:
     """The value that is bound to the parameter, as a constant; one without a type is as a string literal."""
     if scope.variables is not None:
-        found = scope.variables.numbered(node.number, node.location)
-        if found is not None:
-            return found
+        variable = scope.variables.numbered(node.number, node.location)
+        if variable is not None:
+            return variable
     given = scope.session.parameters
     if given is None or not 0 < node.number <= len(given):
         raise PgError("42P02", f"there is no parameter ${node.number}", location=node.location)

@@ -87,7 +87,7 @@ def procs_named(scope: Scope, name: tuple[str, ...]) -> list[Proc]:
 def is_visible(session: Session, proc: Proc) -> bool:
     """Whether the bare name finds the function: another of the same name and argument types may come earlier in
     search_path (FunctionIsVisible)."""
-    same = (found for found in procs_named(Scope(session), (proc.name,)) if found.argtypes == proc.argtypes)
+    same = (other for other in procs_named(Scope(session), (proc.name,)) if other.argtypes == proc.argtypes)
     first = next(same, None)
     return first is not None and first.oid == proc.oid
 
@@ -184,9 +184,9 @@ def project(scope: Scope, name: str, row: Expr, location: int) -> Expr | None:
 def column_or_function(scope: Scope, name: str, row: Expr, last_srf: Expr | None, location: int) -> Expr | None:
     """`row.name`: a column, or a function called with the row. None: neither exists."""
     if lookup.is_row(row.type):
-        found = project(scope, name, row, location)
-        if found is not None:
-            return found
+        column = project(scope, name, row, location)
+        if column is not None:
+            return column
     try:
         meaning = find_function(scope, (name,), [row], (), expand_variadic=True)
     except Ambiguous:
@@ -219,9 +219,9 @@ def call_function(
         raise error.at(location) from None
     if meaning is None:
         if _could_be_projection(call, args, names):
-            found = project(scope, call.name[0], args[0], location)
-            if found is not None:
-                return found
+            column = project(scope, call.name[0], args[0], location)
+            if column is not None:
+                return column
         hint = "No function matches the given name and argument types. You might need to add explicit type casts."
         if len(call.agg_order) > 1 and not call.within_group:
             hint = (

@@ -54,10 +54,10 @@ def pathway(target: int, source: int, context: Context) -> tuple[str, int]:
         return Path.RELABEL, 0
     if oids.INTERNAL in (source, target):
         return Path.NONE, 0
-    found = _cast_pathway(target, source, context)
-    if found[0] == Path.NONE and context is Context.PLPGSQL:
+    path = _cast_pathway(target, source, context)
+    if path[0] == Path.NONE and context is Context.PLPGSQL:
         return Path.IO, 0
-    return found
+    return path
 
 
 def _cast_pathway(target: int, source: int, context: Context) -> tuple[str, int]:
@@ -151,10 +151,10 @@ def type_name_text(name: TypeName) -> str:
 
 def type_of_name(session: Session, name: TypeName) -> tuple[int, int]:
     """The type and its modifier (typenameTypeIdAndMod)."""
-    found = _look_up(session, name)
-    if found is None:
+    typoid = _look_up(session, name)
+    if typoid is None:
         raise PgError("42704", f'type "{type_name_text(name)}" does not exist', location=name.location)
-    return found, _typmod(session, name, found)
+    return typoid, _typmod(session, name, typoid)
 
 
 def type_of_name_or_none(session: Session, name: TypeName) -> int | None:
@@ -171,10 +171,10 @@ def _look_up(session: Session, name: TypeName) -> int | None:
             explicit_schema(session, schema)
     except PgError as error:
         raise error.at(name.location) from None
-    found = find_type(session, schema, bare)
-    if name.array_bounds and found:
-        found = lookup.array_over(found)
-    return found or None
+    typoid = find_type(session, schema, bare)
+    if name.array_bounds and typoid:
+        typoid = lookup.array_over(typoid)
+    return typoid or None
 
 
 def find_type(session: Session, schema: str | None, name: str) -> int:
@@ -248,29 +248,29 @@ def collation_of_name(session: Session, names: tuple[str, ...], location: int = 
     try:
         schema, name = lookup.split_name(session, names)
         if schema is None:
-            found = namespace.collation_in_path(session, name)
+            oid = namespace.collation_in_path(session, name)
         else:
-            found = namespace.collation_in_schema(session, explicit_schema(session, schema), name)
-        if not found:
+            oid = namespace.collation_in_schema(session, explicit_schema(session, schema), name)
+        if not oid:
             raise missing_collation(names)
     except PgError as error:
         raise error.at(location) from None
-    return found
+    return oid
 
 
 def comparing_collation(session: Session, names: tuple[str, ...], location: int = -1) -> int:
     """The collation by which something is to be compared: not one of ICU, which has an order of its own. Those of
     languages (`"de-x-icu"`) are not in the catalog."""
     try:
-        found = collation_of_name(session, names, location)
+        oid = collation_of_name(session, names, location)
     except PgError as error:
         if error.sqlstate == "42704" and names[-1].endswith("-x-icu"):
             raise unsupported(f'collation "{names[-1]}"').at(location) from None
         raise
-    row = builtin.collation_by_oid(found)
+    row = builtin.collation_by_oid(oid)
     if row is not None and row.provider == "i":
         raise unsupported(f'collation "{row.name}"').at(location)
-    return found
+    return oid
 
 
 def missing_collation(names: tuple[str, ...]) -> PgError:
@@ -282,11 +282,11 @@ def column_collation(session: Session, names: tuple[str, ...], location: int, ty
     own = lookup.collation(typoid)
     if not names:
         return own
-    found = comparing_collation(session, names, location)
+    given = comparing_collation(session, names, location)
     if not own:
         text = lookup.type_text(session, typoid)
         raise PgError("42804", f"collations are not supported by type {text}", location=location)
-    return found
+    return given
 
 
 def collation_name(oid: int) -> str:

@@ -313,13 +313,13 @@ def coerce_to_specific(scope: Scope, expr: Expr, target: int, construct: str) ->
 
 def common_type(scope: Scope, exprs: Sequence[Expr], construct: str) -> int:
     """The common type, or an error that names the construct."""
-    found, problem = _common(scope, exprs)
+    common, problem = _common(scope, exprs)
     if problem is not None:
         best, expr = problem
         one, other = (lookup.type_text(scope.session, best), lookup.type_text(scope.session, lookup.base(expr.type)))
         message = f"{construct} types {one} and {other} cannot be matched"
         raise PgError("42804", message, location=location_of(expr))
-    return found
+    return common
 
 
 def common_type_or_none(scope: Scope, exprs: Sequence[Expr]) -> int:
@@ -329,8 +329,8 @@ def common_type_or_none(scope: Scope, exprs: Sequence[Expr]) -> int:
 
 def common_type_and_expr(scope: Scope, exprs: Sequence[Expr], construct: str) -> tuple[int, Expr]:
     """The common type and the first expression that has it."""
-    found = common_type(scope, exprs, construct)
-    return found, next((e for e in exprs if lookup.base(e.type) == lookup.base(found)), exprs[0])
+    common = common_type(scope, exprs, construct)
+    return common, next((e for e in exprs if lookup.base(e.type) == lookup.base(common)), exprs[0])
 
 
 def _common(scope: Scope, exprs: Sequence[Expr]) -> tuple[int, tuple[int, Expr] | None]:
@@ -381,13 +381,13 @@ def with_default_types(
 ) -> list[Expr]:
     """The arguments of all input parameters; those that defaults have filled are cast to the types that the polymorphic
     ones among them have here."""
-    found = list(args)
+    filled_args = list(args)
     if not any(declared[number] in lookup.POLYMORPHIC for number in filled):
-        return found
+        return filled_args
     types, _ = resolve(session, [arg.type for arg in args], declared, oids.VOID)
     scope = Scope(session)
     for number in filled:
-        given, wanted = found[number], types[number]
-        made = coerce_to_target(scope, given, given.type, wanted, -1, Context.IMPLICIT, IMPLICIT_CAST, -1)
-        found[number] = given if made is None else made
-    return found
+        given, wanted = filled_args[number], types[number]
+        cast = coerce_to_target(scope, given, given.type, wanted, -1, Context.IMPLICIT, IMPLICIT_CAST, -1)
+        filled_args[number] = given if cast is None else cast
+    return filled_args

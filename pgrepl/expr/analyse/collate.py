@@ -185,7 +185,9 @@ def _sublink(expr: tree.SubLink, inner: State) -> tree.Expr:
 
 
 def _aggregate(expr: tree.Aggref, inner: State) -> tree.Expr:
-    """As assign_aggregate_collations, assign_ordered_set_collations and assign_hypothetical_collations do."""
+    """Give the arguments of an aggregate their collations. Those that an ordered-set aggregate sorts count for its own
+    only if there is one of them (assign_aggregate_collations, assign_ordered_set_collations,
+    assign_hypothetical_collations)."""
     condition = assign_collations(expr.filter) if expr.filter is not None else None
     if expr.kind == "n":
         args = tuple(_assign(arg, inner) for arg in expr.args)

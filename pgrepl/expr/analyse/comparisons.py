@@ -81,7 +81,7 @@ def compare_rows(
     if len(pairs) == 1:
         return pairs[0]
     meanings = [btree_meanings(pair.op, scope.session) for pair in pairs]
-    shared = set.intersection(*[{symbol for _, symbol in found} for found in meanings])
+    shared = set.intersection(*[{symbol for _, symbol in families} for families in meanings])
     kind = next((symbol for symbol in _MEANING_ORDER if symbol in shared), None)
     if kind is None:
         raise PgError(

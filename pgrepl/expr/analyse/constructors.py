@@ -312,10 +312,10 @@ def current_of(cursor: str, scope: Scope) -> tree.Expr:
         raise PgError("24000", f'cursor "{cursor}" is held from a previous transaction')
     scanned = standing.relids
     below = set(inheritors(session, target.oid))
-    found = [
+    scans = [
         number for number, relid in enumerate(scanned) if relid in below or target.oid in inheritors(session, relid)
     ]
-    if not found:
+    if not scans:
         if standing.is_marked:
             what = f'does not have a FOR UPDATE/SHARE reference to table "{target.name}"'
         else:
@@ -324,7 +324,7 @@ def current_of(cursor: str, scope: Scope) -> tree.Expr:
     if portal.current is None:
         raise PgError("24000", f'cursor "{cursor}" is not positioned on a row')
     place = standing.places[portal.position - 1]
-    table, ctid = place[found[0] * 2 : found[0] * 2 + 2]
+    table, ctid = place[scans[0] * 2 : scans[0] * 2 + 2]
     return tree.BoolExpr(
         oids.BOOL, op=BoolOp.AND, args=(_equal(_OID_EQ, oids.OID, -6, table), _equal(_TID_EQ, oids.TID, -1, ctid))
     )
@@ -334,12 +334,12 @@ def _named(scope: Scope, cursor: str) -> str:
     """The name of the cursor: the value of a refcursor variable of that name, if a routine has one
     (transformCurrentOfExpr, fetch_cursor_param_value)."""
     variables = scope.variables
-    found = None if variables is None else variables.named((cursor,), -1, must_have_field=False)
-    if not isinstance(found, tree.Const) or found.type != oids.REFCURSOR:
+    variable = None if variables is None else variables.named((cursor,), -1, must_have_field=False)
+    if not isinstance(variable, tree.Const) or variable.type != oids.REFCURSOR:
         return cursor
-    if found.value is None and variables is not None:
+    if variable.value is None and variables is not None:
         raise PgError("42704", f"no value found for parameter {variables.number_at(-1)}")
-    return str(found.value)
+    return str(variable.value)
 
 
 def _equal(op: int, typoid: int, attnum: int, value: object) -> tree.OpExpr:

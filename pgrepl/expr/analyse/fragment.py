@@ -56,13 +56,13 @@ def analyze_assignment(session: Session, stmt: PlAssign, names: int) -> Query:
     value = shown[0].expr
     if steps:
         parts = Parts(scope, location_of(target), Context.PLPGSQL)
-        made = parts.into(target, stmt.name, False, (target.type, target.typmod, target.collation), steps, value)
+        assigned = parts.into(target, stmt.name, False, (target.type, target.typmod, target.collation), steps, value)
     elif target.type != value.type and _is_row(target.type) and _is_row(value.type):
-        made = value  # rows are converted column by column when the value is there
+        assigned = value  # rows are converted column by column when the value is there
     else:
-        made = _coerced(scope, stmt.name, target, value)
-    made = assign_collations(made)
-    return replace(query, targets=tuple(replace(t, expr=made) if t is shown[0] else t for t in query.targets))
+        assigned = _coerced(scope, stmt.name, target, value)
+    assigned = assign_collations(assigned)
+    return replace(query, targets=tuple(replace(t, expr=assigned) if t is shown[0] else t for t in query.targets))
 
 
 def _is_row(typoid: int) -> bool:
@@ -70,9 +70,9 @@ def _is_row(typoid: int) -> bool:
 
 
 def _coerced(scope: Scope, name: str, target: Expr, value: Expr) -> Expr:
-    made = coerce_to_target(scope, value, value.type, target.type, target.typmod, Context.PLPGSQL, IMPLICIT_CAST, -1)
-    if made is not None:
-        return made
+    cast = coerce_to_target(scope, value, value.type, target.type, target.typmod, Context.PLPGSQL, IMPLICIT_CAST, -1)
+    if cast is not None:
+        return cast
     wanted, given = (lookup.type_text(scope.session, typoid) for typoid in (target.type, value.type))
     message = f'variable "{name}" is of type {wanted} but expression is of type {given}'
     raise PgError("42804", message, hint=HINT, location=location_of(value))
@@ -146,7 +146,7 @@ def going_on(session: Session, meaning: Meaning | None) -> Meaning | None:
 
 def _named(session: Session, objects: Iterable[ObjectAddress]) -> dict[ObjectAddress, str]:
     """The names of a statement's objects, in words that do not depend on what types of users mean."""
-    return {each: _state(session, each) for each in objects}
+    return {address: _state(session, address) for address in objects}
 
 
 def _state(session: Session, address: ObjectAddress) -> str:

@@ -69,8 +69,8 @@ def _constructor(
     absent: bool = False,
 ) -> tree.Expr:
     """The node of a JSON constructor (makeJsonConstructorExpr)."""
-    made = aggregate.type if aggregate is not None else oids.JSONB if returning.format == "jsonb" else oids.JSON
-    placeholder = tree.CaseTestExpr(made)
+    typoid = aggregate.type if aggregate is not None else oids.JSONB if returning.format == "jsonb" else oids.JSON
+    placeholder = tree.CaseTestExpr(typoid)
     coercion = cast_result(scope, placeholder, returning)
     return tree.JsonConstructorExpr(
         returning.type,
@@ -129,7 +129,8 @@ def _(node: nodes.JsonArrayQuery, scope: Scope) -> tree.Expr:
 
 @transform_json.register
 def _(node: nodes.JsonAggregate, scope: Scope) -> tree.Expr:
-    """As transformJsonObjectAgg, transformJsonArrayAgg and transformJsonAggConstructor do."""
+    """JSON_OBJECTAGG and JSON_ARRAYAGG call the aggregate that does what their clauses ask (transformJsonObjectAgg,
+    transformJsonArrayAgg, transformJsonAggConstructor)."""
     function = "JSON_ARRAYAGG" if node.key is None else "JSON_OBJECTAGG"
     keys = [] if node.key is None else [transform_expr(node.key, scope)]
     args = [*keys, value_of(scope, function + "()", node.value, "")]

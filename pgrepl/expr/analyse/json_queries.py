@@ -105,7 +105,8 @@ def text_of_bytes(expr: tree.Expr, given: nodes.JsonFormat | None) -> tree.Expr:
 
 
 def returning_of(scope: Scope, output: nodes.JsonOutput | None, *, any_type: bool) -> Returning:
-    """As transformJsonOutput does. any_type: FORMAT may stand with types that are no strings."""
+    """The type and form that RETURNING asks for (transformJsonOutput). any_type: FORMAT may stand with types that are
+    no strings."""
     if output is None:
         return Returning(0)
     typoid, typmod = type_of_name(scope.session, output.type_name)

@@ -265,17 +265,17 @@ def chosen(
 ) -> Expr | Found | None:
     """The meaning of a name: the variable that the first function finds, or what the second finds in the query."""
     if conflict is Conflict.VARIABLE:
-        found = variable(False)
-        return column() if found is None else found
+        meant_variable = variable(False)
+        return column() if meant_variable is None else meant_variable
     try:
         meant = column()
     except PgError as missing:
         if missing.sqlstate not in _ABSENT:
             raise
-        found = variable(True)
-        if found is None:
+        meant_variable = variable(True)
+        if meant_variable is None:
             raise
-        return found
+        return meant_variable
     if conflict is Conflict.ERROR and variable(False) is not None:
         raise ambiguous(name, location)
     return meant

@@ -22,8 +22,8 @@ from pgrepl.types.user_types import array_over, is_row_of_table
 
 def relid(session: Session, name: nodes.RangeVar) -> int:
     """The relid of a name; 0: no such relation."""
-    found = find_relation(session, name, missing_ok=True)
-    return found.oid if found is not None else 0
+    table = find_relation(session, name, missing_ok=True)
+    return table.oid if table is not None else 0
 
 
 def relid_in_schema(session: Session, schema: str, name: str) -> int:
@@ -41,10 +41,10 @@ def row_type(session: Session, oid: int) -> int:
 
 def existing_type(session: Session, oid: int) -> int:
     """The OID of a type, with its description if it is a user's type."""
-    found = session.type_of(oid)
-    if builtin.type_by_oid(found) is None and rowtype_relation(session, oid) is None:
+    described = session.type_of(oid)
+    if builtin.type_by_oid(described) is None and rowtype_relation(session, oid) is None:
         raise PgError("XX000", f"cache lookup failed for type {oid}")
-    return found
+    return described
 
 
 def type_name(session: Session, typoid: int) -> str | None:
@@ -52,8 +52,8 @@ def type_name(session: Session, typoid: int) -> str | None:
     row = type_row(session, typoid)
     if row is not None:
         return type_display_name(session, row)
-    found = rowtype_relation(session, typoid)
-    return display_name(session, found) if found is not None else None
+    table = rowtype_relation(session, typoid)
+    return display_name(session, table) if table is not None else None
 
 
 def type_in_schema_named(session: Session, schema: str, name: str) -> int:
@@ -75,8 +75,8 @@ def search_schemas(session: Session) -> list[str]:
 
 def row_attributes(session: Session, typoid: int) -> Sequence[Attribute]:
     """The columns of a named row type, dropped ones included."""
-    found = rowtype_relation(session, typoid)
-    return found.attributes if found is not None else ()
+    table = rowtype_relation(session, typoid)
+    return table.attributes if table is not None else ()
 
 
 def row_inherits(session: Session, source: int, target: int) -> bool:
@@ -156,14 +156,14 @@ def type_text(session: Session, oid: int, typmod: int = -1) -> str:
 
 
 def category(oid: int) -> str:
-    found = builtin.type_by_oid(oid)
-    return found.category if found is not None else "C"
+    row = builtin.type_by_oid(oid)
+    return row.category if row is not None else "C"
 
 
 def is_preferred(slot_category: str, oid: int) -> bool:
     """As IsPreferredType does: INVALID_CATEGORY matches every category."""
-    found = builtin.type_by_oid(oid)
-    return found is not None and found.preferred and slot_category in (found.category, INVALID_CATEGORY)
+    row = builtin.type_by_oid(oid)
+    return row is not None and row.preferred and slot_category in (row.category, INVALID_CATEGORY)
 
 
 def preferred(oid: int) -> bool:
@@ -186,11 +186,11 @@ def base(oid: int) -> int:
 
 def base_and_typmod(oid: int, typmod: int) -> tuple[int, int]:
     """The type below domains, and the modifier that it gets (getBaseTypeAndTypmod)."""
-    found = builtin.type_by_oid(oid)
-    while found is not None and found.typtype == "d":
-        typmod = found.typmod
-        oid = found.basetype
-        found = builtin.type_by_oid(oid)
+    row = builtin.type_by_oid(oid)
+    while row is not None and row.typtype == "d":
+        typmod = row.typmod
+        oid = row.basetype
+        row = builtin.type_by_oid(oid)
     return oid, typmod
 
 
@@ -203,16 +203,16 @@ def is_array_domain(oid: int) -> bool:
 
 
 def is_enum(oid: int) -> bool:
-    found = builtin.type_by_oid(oid)
-    return found is not None and found.typtype == "e"
+    row = builtin.type_by_oid(oid)
+    return row is not None and row.typtype == "e"
 
 
 def is_complex(oid: int) -> bool:
     """Whether a type is a named row type, or a domain over one (ISCOMPLEX)."""
-    found = builtin.type_by_oid(builtin.base_type(oid))
-    if found is None:
+    row = builtin.type_by_oid(builtin.base_type(oid))
+    if row is None:
         return oid >= oids.FIRST_USER_OID
-    return found.typtype == "c"
+    return row.typtype == "c"
 
 
 def is_row(oid: int) -> bool:
@@ -227,8 +227,8 @@ def is_complex_array(oid: int) -> bool:
 
 def collation(oid: int) -> int:
     """The type's default collation; 0: not collatable."""
-    found = builtin.type_by_oid(oid)
-    return found.collation if found is not None else 0
+    row = builtin.type_by_oid(oid)
+    return row.collation if row is not None else 0
 
 
 def is_collatable(oid: int) -> bool:
@@ -236,18 +236,18 @@ def is_collatable(oid: int) -> bool:
 
 
 def range_subtype(oid: int) -> int:
-    found = builtin.range_by_oid(oid)
-    return found.subtype if found is not None else 0
+    row = builtin.range_by_oid(oid)
+    return row.subtype if row is not None else 0
 
 
 def multirange_range(oid: int) -> int:
-    found = builtin.range_of_multirange(oid)
-    return found.oid if found is not None else 0
+    row = builtin.range_of_multirange(oid)
+    return row.oid if row is not None else 0
 
 
 def range_multirange(oid: int) -> int:
-    found = builtin.range_by_oid(oid)
-    return found.multirange if found is not None else 0
+    row = builtin.range_by_oid(oid)
+    return row.multirange if row is not None else 0
 
 
 # --- range table ------------------------------------------------------------------------------------------------------

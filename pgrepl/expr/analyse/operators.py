@@ -45,21 +45,21 @@ def function_candidates(
 ) -> list[Candidate]:
     """The functions that a call with this number of arguments and these argument names can mean; `procs` in the order
     of the search path (FuncnameGetCandidates)."""
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for proc in procs:
         candidate = _candidate(proc, nargs, names, expand_variadic)
         if candidate is None:
             continue
         own = candidate.args[: len(candidate.args) - candidate.defaults]
-        same = next((c for c in found if c.args[: len(c.args) - c.defaults] == own), None)
+        same = next((c for c in candidates if c.args[: len(c.args) - c.defaults] == own), None)
         if same is not None:
             if candidate.schema != same.schema or (candidate.variadic and not same.variadic):
                 continue
-            found.remove(same)
+            candidates.remove(same)
             if bool(candidate.variadic) == bool(same.variadic):
                 candidate = replace(same, oid=0)
-        found.append(candidate)
-    return found
+        candidates.append(candidate)
+    return candidates
 
 
 def _candidate(proc: Proc, nargs: int, names: Sequence[str], expand_variadic: bool) -> Candidate | None:
@@ -201,9 +201,9 @@ def operators_named(scope: Scope, name: Name, location: int = -1) -> list[Operat
 
 def find_operator(scope: Scope, name: Name, left: int, right: int, location: int) -> Operator:
     """The operator for operands of these types (left 0: prefix); an error when there is none or no best one."""
-    found, ambiguous = _find(scope, name, left, right, location)
-    if found is not None:
-        return found
+    op, ambiguous = _find(scope, name, left, right, location)
+    if op is not None:
+        return op
     if ambiguous:
         raise PgError(
             "42725",
@@ -226,9 +226,9 @@ def find_operator_or_none(scope: Scope, name: Name, left: int, right: int) -> Op
 
 def compatible_operator(scope: Scope, name: Name, left: int, right: int, location: int) -> Operator:
     """An operator that takes these operands as they are (compatible_oper)."""
-    found = find_operator(scope, name, left, right, location)
-    if is_binary_coercible(left, found.left) and is_binary_coercible(right, found.right):
-        return found
+    op = find_operator(scope, name, left, right, location)
+    if is_binary_coercible(left, op.left) and is_binary_coercible(right, op.right):
+        return op
     message = f"operator requires run-time type coercion: {signature(scope, name, left, right)}"
     raise PgError("42883", message, location=location)
 
@@ -269,12 +269,12 @@ def _exact(named: list[Operator], left: int, right: int) -> Operator | None:
         left, unknown = right, True
     elif right == oids.UNKNOWN and left:
         right, unknown = left, True
-    found = _of_types(named, left, right)
-    if found is None and unknown:
+    op = _of_types(named, left, right)
+    if op is None and unknown:
         base = lookup.base(left)
         if base != left:
-            found = _of_types(named, base, base)
-    return found
+            op = _of_types(named, base, base)
+    return op
 
 
 def _of_types(named: list[Operator], left: int, right: int) -> Operator | None:
@@ -309,31 +309,31 @@ def make_operator(scope: Scope, name: Name, left: Expr | None, right: Expr, loca
     last_srf = scope.last_srf
     args = [right] if left is None else [left, right]
     actual = [arg.type for arg in args]
-    found = find_operator(scope, name, left.type if left is not None else 0, right.type, location)
-    parameters = [found.right] if left is None else [found.left, found.right]
-    declared, result = resolve(scope.session, actual, parameters, found.result)
+    op = find_operator(scope, name, left.type if left is not None else 0, right.type, location)
+    parameters = [op.right] if left is None else [op.left, op.right]
+    declared, result = resolve(scope.session, actual, parameters, op.result)
     args = coerce_arguments(scope, args, actual, declared)
     check_no_internal(result)
-    proc = _function_of(scope, name, found, location)
+    proc = _function_of(scope, name, op, location)
     retset = proc.retset
-    node = OpExpr(result, location=location, op=found.oid, args=tuple(args), retset=retset, **_of_user(found, proc))
+    node = OpExpr(result, location=location, op=op.oid, args=tuple(args), retset=retset, **_of_user(op, proc))
     if retset:
         check_set_call(scope, last_srf, location)
         scope.last_srf = node
     return node
 
 
-def _function_of(scope: Scope, name: Name, found: Operator, location: int) -> Proc:
-    proc = routine(scope.session, found.code)
+def _function_of(scope: Scope, name: Name, op: Operator, location: int) -> Proc:
+    proc = routine(scope.session, op.code)
     if proc is None:
-        text = signature(scope, name, found.left, found.right)
+        text = signature(scope, name, op.left, op.right)
         raise PgError("42883", f"operator is only a shell: {text}", location=location)
     return proc
 
 
-def _of_user(found: Operator, proc: Proc) -> dict[str, Any]:
+def _of_user(op: Operator, proc: Proc) -> dict[str, Any]:
     """What the node of a user's operator has beside its OID."""
-    return {"func": proc.oid, "volatile": proc.volatile} if is_user_operator(found.oid) else {}
+    return {"func": proc.oid, "volatile": proc.volatile} if is_user_operator(op.oid) else {}
 
 
 def check_set_call(scope: Scope, last_srf: Expr | None, location: int) -> None:
@@ -355,11 +355,11 @@ def make_array_operator(
     element = oids.UNKNOWN if right.type == oids.UNKNOWN else lookup.base_element(right.type)
     if not element:
         raise PgError("42809", "op ANY/ALL (array) requires array on right side", location=location)
-    found = find_operator(scope, name, left.type, element, location)
-    declared, result = resolve(scope.session, [left.type, element], [found.left, found.right], found.result)
+    op = find_operator(scope, name, left.type, element, location)
+    declared, result = resolve(scope.session, [left.type, element], [op.left, op.right], op.result)
     if result != oids.BOOL:
         raise PgError("42809", "op ANY/ALL (array) requires operator to yield boolean", location=location)
-    proc = _function_of(scope, name, found, location)
+    proc = _function_of(scope, name, op, location)
     if proc.retset:
         raise PgError("42809", "op ANY/ALL (array) requires operator not to return a set", location=location)
     if declared[1] in lookup.POLYMORPHIC:
@@ -371,5 +371,5 @@ def make_array_operator(
             raise PgError("42704", f"could not find array type for data type {text}", location=location)
     args = coerce_arguments(scope, [left, right], [left.type, right.type], [declared[0], array])
     return ScalarArrayOpExpr(
-        oids.BOOL, location=location, op=found.oid, use_or=use_or, args=tuple(args), **_of_user(found, proc)
+        oids.BOOL, location=location, op=op.oid, use_or=use_or, args=tuple(args), **_of_user(op, proc)
     )

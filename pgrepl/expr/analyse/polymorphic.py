@@ -321,10 +321,10 @@ def _result(one: _Family1, two: _Family2, result: int) -> int:
     if result == oids.ANYARRAY:
         return one.array or _array_of(one.elem)
     if result in (oids.ANYRANGE, oids.ANYMULTIRANGE):
-        found = one.range if result == oids.ANYRANGE else one.multirange
-        if not found:
+        typoid = one.range if result == oids.ANYRANGE else one.multirange
+        if not typoid:
             raise _Disagree(_undetermined("anyrange" if result == oids.ANYRANGE else "anymultirange"))
-        return found
+        return typoid
     return _compatible(two, result)
 
 

@@ -203,9 +203,9 @@ def find_item(scope: Scope, schema: str | None, name: str, location: int) -> tup
     levels = 0
     level: Scope | None = scope
     while level is not None:
-        found = _item_of_relid(level, relid, location) if relid else _item_of_name(level, name, location)
-        if found is not None:
-            return found, levels
+        item = _item_of_relid(level, relid, location) if relid else _item_of_name(level, name, location)
+        if item is not None:
+            return item, levels
         level = level.parent
         levels += 1
     return None
@@ -318,12 +318,12 @@ def column_by_name(scope: Scope, name: str, location: int, *, local_only: bool =
         for item in level.namespace:
             if not item.cols_visible or (item.lateral_only and not level.lateral_active):
                 continue
-            found = column_of_item(scope, item, levels, name, location)
-            if found is not None:
+            column = column_of_item(scope, item, levels, name, location)
+            if column is not None:
                 if result is not None:
                     raise ambiguous_column(name, location)
                 check_lateral_reference(level, item, location)
-                result = found
+                result = column
         if result is not None or local_only:
             break
         level = level.parent

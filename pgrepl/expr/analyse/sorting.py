@@ -95,11 +95,11 @@ def _sort_operators(typoid: int) -> SortOperators:
     hashing = default_opclass(typoid, HASH)
     btree = default_opclass(typoid, BTREE)
     if btree is not None:
-        found = {a.strategy: a.operator for a in _own_members(btree)}
-        return SortOperators(found.get(1, 0), found.get(3, 0), found.get(5, 0), hashing is not None)
+        operators = {a.strategy: a.operator for a in _own_members(btree)}
+        return SortOperators(operators.get(1, 0), operators.get(3, 0), operators.get(5, 0), hashing is not None)
     if hashing is not None:
-        found = {a.strategy: a.operator for a in _own_members(hashing)}
-        return SortOperators(0, found.get(1, 0), 0, True)
+        operators = {a.strategy: a.operator for a in _own_members(hashing)}
+        return SortOperators(0, operators.get(1, 0), 0, True)
     return SortOperators()
 
 
@@ -113,13 +113,13 @@ def _own_members(opclass: OpClass) -> list[Amop]:
 
 def btree_meanings(operator: int, session: Session | None = None) -> list[tuple[int, str]]:
     """The btree families of an operator, with its strategy there: < <= = >= > <> (get_op_btree_interpretation)."""
-    found = [
+    meanings = [
         (a.family, _STRATEGY_SYMBOLS[a.strategy])
         for a in builtin.amops_of_operator(operator)
         if a.method == BTREE and a.purpose == "s"
     ]
-    if found:
-        return found
+    if meanings:
+        return meanings
     known = builtin.operator_by_oid(operator) if session is None else namespace.operator(session, operator)
     if known is None or not known.negator:
         return []
@@ -165,14 +165,14 @@ def family_member(family: int, left: int, right: int, strategy: int) -> int:
 
 def opclass_operator(opclass: int, strategy: int) -> int:
     """The operator of a class over its own input type."""
-    found = builtin.opclass_by_oid(opclass)
-    return family_member(found.family, found.intype, found.intype, strategy) if found is not None else 0
+    row = builtin.opclass_by_oid(opclass)
+    return family_member(row.family, row.intype, row.intype, strategy) if row is not None else 0
 
 
 def equality_operator(opclass: int) -> int:
     """The = operator of an operator class."""
-    found = builtin.opclass_by_oid(opclass)
-    return opclass_operator(opclass, HASH_EQUAL if found is not None and found.method == HASH else EQUAL)
+    row = builtin.opclass_by_oid(opclass)
+    return opclass_operator(opclass, HASH_EQUAL if row is not None and row.method == HASH else EQUAL)
 
 
 # --- sorting ----------------------------------------------------------------------------------------------------------
@@ -211,26 +211,26 @@ def find_by_name_or_position(scope: Scope, node: nodes.Expr, targets: TargetList
     if isinstance(node, ColumnRef) and len(node.fields) == 1 and isinstance(node.fields[0], str):
         name = node.fields[0]
         if kind is not ExprKind.GROUP_BY or column_by_name(scope, name, node.location, local_only=True) is None:
-            found = _by_name(scope, name, node.location, targets, kind)
-            if found is not None:
-                return found
+            target = _by_name(scope, name, node.location, targets, kind)
+            if target is not None:
+                return target
     if isinstance(node, AConst):
         return _by_position(scope, node, targets, kind)
     return find_by_expression(scope, node, targets, kind)
 
 
 def _by_name(scope: Scope, name: str, location: int, targets: TargetList, kind: ExprKind) -> Target | None:
-    found: Target | None = None
+    match: Target | None = None
     for target in targets.items:
         if target.junk or target.name != name:
             continue
-        if found is None:
-            found = target
-        elif found.expr != target.expr:
+        if match is None:
+            match = target
+        elif match.expr != target.expr:
             raise PgError("42702", f'{kind.title} "{name}" is ambiguous', location=location)
-    if found is not None:
-        _check_allowed(scope, found.expr, kind)
-    return found
+    if match is not None:
+        _check_allowed(scope, match.expr, kind)
+    return match
 
 
 def _by_position(scope: Scope, constant: AConst, targets: TargetList, kind: ExprKind) -> Target:
@@ -283,9 +283,9 @@ def add_sort_key(scope: Scope, target: Target, keys: list[SortGroup], targets: T
             sortop, eqop, reverse = _using(scope, item.using, expr.type, location)
         else:
             reverse = item.dir is SortDir.DESC
-            found = sort_operators(scope.session, expr.type)
-            _require_ordering(scope, found.gt if reverse else found.lt, expr.type)
-            sortop, eqop = found.gt if reverse else found.lt, found.eq
+            operators = sort_operators(scope.session, expr.type)
+            _require_ordering(scope, operators.gt if reverse else operators.lt, expr.type)
+            sortop, eqop = operators.gt if reverse else operators.lt, operators.eq
     except PgError as error:
         raise error.at(location) from None
     if in_sort_list(target.resno, sortop, keys):
@@ -296,14 +296,14 @@ def add_sort_key(scope: Scope, target: Target, keys: list[SortGroup], targets: T
 
 def _using(scope: Scope, name: tuple[str, ...], typoid: int, location: int) -> tuple[int, int, bool]:
     operator = compatible_operator(scope, name, typoid, typoid, location)
-    found = ordering_operator(operator.oid)
-    if found is None:
+    ordering = ordering_operator(operator.oid)
+    if ordering is None:
         raise PgError(
             "42809",
             f"operator {name[-1]} is not a valid ordering operator",
             hint='Ordering operators must be "<" or ">" members of btree operator families.',
         )
-    return operator.oid, found.eq, found.descending
+    return operator.oid, ordering.eq, ordering.descending
 
 
 def known_type(scope: Scope, expr: Expr) -> Expr:
@@ -324,11 +324,11 @@ def _require_ordering(scope: Scope, operator: int, typoid: int) -> None:
 
 def equality_operators(scope: Scope, typoid: int, location: int) -> SortOperators:
     """The sort operators of a type, which must have at least = (get_sort_group_operators)."""
-    found = sort_operators(scope.session, typoid)
-    if not found.eq:
+    operators = sort_operators(scope.session, typoid)
+    if not operators.eq:
         text = lookup.type_text(scope.session, typoid)
         raise PgError("42883", f"could not identify an equality operator for type {text}", location=location)
-    return found
+    return operators
 
 
 def in_sort_list(resno: int, sortop: int, keys: Sequence[SortGroup]) -> bool:
@@ -349,8 +349,8 @@ def add_group_key(scope: Scope, target: Target, keys: list[SortGroup], targets: 
         targets.set_expr(target.resno, expr)
     if in_sort_list(target.resno, 0, keys):
         return
-    found = equality_operators(scope, expr.type, location)
-    keys.append(SortGroup(target.resno, found.eq, found.lt))
+    operators = equality_operators(scope, expr.type, location)
+    keys.append(SortGroup(target.resno, operators.eq, operators.lt))
 
 
 def transform_distinct(

@@ -107,9 +107,9 @@ def record_var_columns(scope: Scope, var: tree.Var) -> tuple[tree.Column, ...] |
     elif rte.kind is tree.RteKind.JOIN:
         expr = rte.join_vars[var.attnum - 1]
     elif rte.kind is tree.RteKind.CTE and not rte.self_reference:
-        found = _cte_query(level, rte)
-        if found is not None:
-            query, home = found
+        cte = _cte_query(level, rte)
+        if cte is not None:
+            query, home = cte
             expr = _target(query, var.attnum)
             inner = query_scope(home, query)
     if expr is None:

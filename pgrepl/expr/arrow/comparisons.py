@@ -66,12 +66,12 @@ def compared_lists(sign: str, a: Any, b: Any, equal: Compare, less: Compare) -> 
     return pc.if_else(valid, pa.array(_SIGNS[sign](order, 0)), None)
 
 
-def _lists(found: Any, count: int) -> _Lists:
-    if isinstance(found, pa.Scalar):
-        return _Lists(found.values, np.zeros(count, np.int64), np.full(count, len(found.values), np.int64), True)
-    offsets = found.offsets.to_numpy().astype(np.int64)
+def _lists(array: Any, count: int) -> _Lists:
+    if isinstance(array, pa.Scalar):
+        return _Lists(array.values, np.zeros(count, np.int64), np.full(count, len(array.values), np.int64), True)
+    offsets = array.offsets.to_numpy().astype(np.int64)
     first = offsets[0]
-    values = found.values.slice(first, offsets[-1] - first)
+    values = array.values.slice(first, offsets[-1] - first)
     return _Lists(values, offsets[:-1] - first, np.diff(offsets), False)
 
 
@@ -97,29 +97,29 @@ def _compare(a: _Lists, b: _Lists, at: Numbers, order: Numbers, equal: Compare, 
 
 
 def _same_items(a: _Lists, b: _Lists, at: Numbers, place: int, equal: Compare) -> Numbers:
-    found: Numbers
+    same: Numbers
     for lists, other in ((a, b), (b, a)):
         if other.one and not lists.one and len(lists.values) <= _SHORT * len(at):
-            found = _alike(lists.values, other.values[place], equal)
-            found = found[lists.starts[at] + place]
-            return found
+            same = _alike(lists.values, other.values[place], equal)
+            same = same[lists.starts[at] + place]
+            return same
     return _alike(a.items(at, place), b.items(at, place), equal)
 
 
 def _alike(a: Any, b: Any, equal: Compare) -> Numbers:
     both = pc.and_(pc.is_null(a), pc.is_null(b))
-    found: Numbers = pc.coalesce(equal(a, b), both).to_numpy(zero_copy_only=False)
-    return found
+    same: Numbers = pc.coalesce(equal(a, b), both).to_numpy(zero_copy_only=False)
+    return same
 
 
 def among(value: Any, lists: Any, compare: Compare, *, use_or: bool) -> Any:
     """`value compare ANY (lists)`, or ALL: NULL where only a NULL could decide, and for a NULL array."""
     parents = pc.list_parent_indices(lists)
     one = value if isinstance(value, pa.Scalar) else value.take(parents)
-    found = compare(lists.flatten(), one)
+    holds = compare(lists.flatten(), one)
     row = parents.to_numpy(zero_copy_only=False).astype(np.int64)
-    unknown = np.bincount(row[found.is_null().to_numpy(zero_copy_only=False)], minlength=len(lists)) > 0
-    decided = pc.fill_null(found if use_or else pc.invert(found), False).to_numpy(zero_copy_only=False)
+    unknown = np.bincount(row[holds.is_null().to_numpy(zero_copy_only=False)], minlength=len(lists)) > 0
+    decided = pc.fill_null(holds if use_or else pc.invert(holds), False).to_numpy(zero_copy_only=False)
     decided = np.bincount(row[decided], minlength=len(lists)) > 0
     known = pa.array(decided | ~unknown)
     answer = pa.array(decided if use_or else ~decided)
@@ -144,7 +144,7 @@ def sign_of(op: int) -> str:
     if operator is None or operator.name not in _KERNELS:
         raise NotColumnar("an operator")
     families = (oids.INTEGERS, _FLOATS, _TEXTS)
-    together = any(operator.left in each and operator.right in each for each in families)
+    together = any(operator.left in family and operator.right in family for family in families)
     if operator.left != operator.right and not together:
         raise NotColumnar("operands of two kinds")
     return operator.name
@@ -195,8 +195,8 @@ def _keyed(value: Columnar, keys: Callable[[Any], Any]) -> Run:
     run = value.run
 
     def made(columns: Columns) -> Any:
-        found = run(columns)
-        return keys(pa.array([found.as_py()], found.type))[0] if isinstance(found, pa.Scalar) else keys(found)
+        column = run(columns)
+        return keys(pa.array([column.as_py()], column.type))[0] if isinstance(column, pa.Scalar) else keys(column)
 
     return made
 
@@ -324,9 +324,9 @@ def _among(sign: str, value: Columnar, lists: Columnar, *, use_or: bool) -> Colu
 
 def _items(array: tree.Expr) -> Sequence[tree.Expr]:
     if isinstance(array, tree.ArrayExpr) and not array.multidims:
-        found = [item for item in array.elements if isinstance(item, (tree.Const, tree.RowExpr))]
-        if len(found) == len(array.elements):
-            return found
+        constants = [item for item in array.elements if isinstance(item, (tree.Const, tree.RowExpr))]
+        if len(constants) == len(array.elements):
+            return constants
     if not isinstance(array, tree.Const) or array.value is None:
         raise NotColumnar("no list of constants")
     return [with_rows(tree.Const(array.value.elemtype, value=item)) for item in array.value.items]
@@ -352,8 +352,8 @@ def _member(left: Columnar, values: list[Columnar], *, negated: bool) -> Columna
 
     def run(columns: Columns) -> Any:
         value = one(columns)
-        found = pc.if_else(pc.is_in(value, value_set=listed), pa.scalar(True), beside)
-        found = pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
-        return pc.invert(found) if negated else found
+        among_them = pc.if_else(pc.is_in(value, value_set=listed), pa.scalar(True), beside)
+        among_them = pc.if_else(pc.is_valid(value), among_them, pa.scalar(None, pa.bool_()))
+        return pc.invert(among_them) if negated else among_them
 
     return boolean(run)

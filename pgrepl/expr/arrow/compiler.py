@@ -86,10 +86,10 @@ def _(node: tree.Var) -> Columnar:
         return Columnar(base, kind, lambda columns: columns[attnum])
 
     def run(columns: Columns) -> Any:
-        found = columns[attnum]
-        if found.type != kind:  # another writer's column
+        column = columns[attnum]
+        if column.type != kind:  # another writer's column
             raise pa.ArrowInvalid("a column that is kept in another way")
-        return found
+        return column
 
     return Columnar(base, kind, run)
 
@@ -98,8 +98,8 @@ def _(node: tree.Var) -> Columnar:
 def _(node: tree.Const) -> Columnar:
     if base_type(node.type) == oids.NUMERIC:
         kind = _decimal_of(node.value)
-        found = pa.scalar(node.value, kind)
-        return Columnar(oids.NUMERIC, kind, lambda columns: found)
+        scalar = pa.scalar(node.value, kind)
+        return Columnar(oids.NUMERIC, kind, lambda columns: scalar)
     base, array = stored(node, [node.value])
     value = array[0]
     return Columnar(base, array.type, lambda columns: value)
@@ -128,10 +128,10 @@ def _decimal_of(value: Decimal | None) -> Any:
 
 def argument(node: tree.Expr, types: Container[int]) -> Columnar:
     """The compiled argument, if it has one of these types."""
-    found = columnar(node)
-    if found.typoid not in types:
+    compiled = columnar(node)
+    if compiled.typoid not in types:
         raise NotColumnar("an argument of another type")
-    return found
+    return compiled
 
 
 def boolean(run: Run) -> Columnar:
@@ -139,10 +139,10 @@ def boolean(run: Run) -> Columnar:
 
 
 def condition(node: tree.Expr) -> Run:
-    found = columnar(node)
-    if found.typoid != oids.BOOL:
+    compiled = columnar(node)
+    if compiled.typoid != oids.BOOL:
         raise NotColumnar("no condition")
-    return found.run
+    return compiled.run
 
 
 # --- logic ------------------------------------------------------------------------------------------------------------
@@ -204,10 +204,10 @@ def _(node: tree.BooleanTest) -> Columnar:
     def run(columns: Columns) -> Any:
         value = inner(columns)
         if wanted is None:
-            found = pc.is_null(value)
+            truth = pc.is_null(value)
         else:
-            found = pc.fill_null(value if wanted else pc.invert(value), False)
-        return pc.invert(found) if turned else found
+            truth = pc.fill_null(value if wanted else pc.invert(value), False)
+        return pc.invert(truth) if turned else truth
 
     return boolean(run)
 
@@ -223,12 +223,12 @@ def _(node: tree.CoalesceExpr) -> Columnar:
 @columnar.register
 def _(node: tree.RelabelType) -> Columnar:
     assert node.arg is not None
-    found = columnar(node.arg)
+    compiled = columnar(node.arg)
     base = base_type(node.type)
     strings = (oids.TEXT, oids.VARCHAR, oids.NAME)
-    if base != found.typoid and not (base in strings and found.typoid in strings):
+    if base != compiled.typoid and not (base in strings and compiled.typoid in strings):
         raise NotColumnar("a cast that changes what is compared")
-    return Columnar(base, found.type, found.run)
+    return Columnar(base, compiled.type, compiled.run)
 
 
 @columnar.register
@@ -267,7 +267,7 @@ def with_rows(expr: tree.Expr, forms: Mapping[int, Form] | None = None) -> tree.
         if isinstance(node, tree.Const):
             return KnownRow(node.type, typmod=node.typmod, value=node.value)
         if isinstance(node, tree.RowExpr):
-            inner = map_children(node, lambda each: rewrite(each, visit))
+            inner = map_children(node, lambda child: rewrite(child, visit))
             assert isinstance(inner, tree.RowExpr)
             return MadeRow(inner.type, typmod=inner.typmod, args=inner.args, names=inner.names, form=inner.form)
         kind = file_form(node.type, node.typmod) if forms is None else forms.get(node.attnum)
@@ -281,7 +281,7 @@ def _(node: RowColumn) -> Columnar:
     attnum = node.attnum
     if node.kind is None or attnum <= 0:
         raise NotColumnar("no plain column")
-    found = _kept(node.type, node.kind)
+    kept = _kept(node.type, node.kind)
     names = [name for name, _ in node.kind.children]
 
     def run(columns: Columns) -> Any:
@@ -290,7 +290,7 @@ def _(node: RowColumn) -> Columnar:
             raise pa.ArrowInvalid("a column that is kept in another way")
         return value
 
-    return Columnar(found.typoid, found.type, run, found.fields)
+    return Columnar(kept.typoid, kept.type, run, kept.fields)
 
 
 def _kept(typoid: int, kind: Form) -> Columnar:
@@ -314,12 +314,12 @@ def _field(child: int, value: Columnar) -> Columnar:
     """The field of the struct that is column 0. It is NULL where the struct is."""
 
     def run(columns: Columns) -> Any:
-        found = pc.struct_field(columns[0], [child])
-        if isinstance(found.type, pa.BaseExtensionType):
-            found = found.value if isinstance(found, pa.Scalar) else found.storage
-        if found.type != value.type and not value.fields:
+        field_values = pc.struct_field(columns[0], [child])
+        if isinstance(field_values.type, pa.BaseExtensionType):
+            field_values = field_values.value if isinstance(field_values, pa.Scalar) else field_values.storage
+        if field_values.type != value.type and not value.fields:
             raise pa.ArrowInvalid("a field that is kept in another way")
-        return found
+        return field_values
 
     return Columnar(value.typoid, value.type, run, value.fields)
 
@@ -329,9 +329,11 @@ def _(node: KnownRow) -> Columnar:
     row = _row(node)
     values = [None] * len(row.fields) if node.value is None else fitted(node.value, row)
     pairs = zip(row.fields, values, strict=True)
-    made = _made(node, [columnar(with_rows(tree.Const(f.type, typmod=f.typmod, value=value))) for f, value in pairs])
-    found = pa.scalar(None, made.type) if node.value is None else made.run({})
-    return Columnar(made.typoid, made.type, lambda columns: found, made.fields)
+    row_column = _made(
+        node, [columnar(with_rows(tree.Const(f.type, typmod=f.typmod, value=value))) for f, value in pairs]
+    )
+    scalar = pa.scalar(None, row_column.type) if node.value is None else row_column.run({})
+    return Columnar(row_column.typoid, row_column.type, lambda columns: scalar, row_column.fields)
 
 
 @columnar.register

@@ -55,9 +55,9 @@ def _(node: tree.OpExpr) -> Columnar:
     operator = operator_by_oid(node.op)
     if operator is None or node.retset:
         raise NotColumnar("an operator")
-    found = _called(proc_by_oid(operator.code), node.args)
-    if found is not None:
-        return found
+    called = _called(proc_by_oid(operator.code), node.args)
+    if called is not None:
+        return called
     if len(node.args) != 2:
         raise NotColumnar("an operator")
     left, right = node.args
@@ -66,10 +66,10 @@ def _(node: tree.OpExpr) -> Columnar:
 
 @columnar.register
 def _(node: tree.FuncExpr) -> Columnar:
-    found = _called(proc_by_oid(node.func), node.args)
-    if found is None:
+    called = _called(proc_by_oid(node.func), node.args)
+    if called is None:
         raise NotColumnar("a function")
-    return found
+    return called
 
 
 def _called(proc: Proc | None, args: Sequence[tree.Expr]) -> Columnar | None:
@@ -194,10 +194,10 @@ def _by_text(node: tree.CoerceViaIO, style: TextStyle, own: Form | None, forms: 
 
 @columnar.register
 def _(node: CastByText) -> Columnar:
-    found = cast_by_text(node)
-    if found.typoid == oids.NUMERIC and not pa.types.is_decimal(found.type):
+    cast = cast_by_text(node)
+    if cast.typoid == oids.NUMERIC and not pa.types.is_decimal(cast.type):
         raise NotColumnar("a numeric that is kept as text")
-    return found
+    return cast
 
 
 def cast_by_text(node: CastByText) -> Columnar:
@@ -212,10 +212,10 @@ def cast_by_text(node: CastByText) -> Columnar:
         one = isinstance(value, pa.Scalar)
         array = pa.array([value.as_py()], value.type) if one else value
         try:
-            made = through_text(array, source, given, (node.type, -1), node.kind, node.style)
+            cast = through_text(array, source, given, (node.type, -1), node.kind, node.style)
         except PgError as problem:  # raised again for the row that it is about
             raise pa.ArrowInvalid(problem.message) from problem
-        return made[0] if one else made
+        return cast[0] if one else cast
 
     return Columnar(target, kind, run)
 
@@ -326,11 +326,11 @@ def _found(attnum: int, words: Sequence[str]) -> Columnar:
         texts = columns[attnum]
         if not pa.types.is_string(texts.type):
             raise pa.ArrowInvalid("a document that is kept in another way")
-        found = [pc.match_substring(texts, word) for word in words if word not in patterns]
+        tests = [pc.match_substring(texts, word) for word in words if word not in patterns]
         if patterns:
             spelled = reduce(pc.and_, [pc.match_substring_regex(texts, pattern) for pattern in patterns])
-            found.append(pc.or_(spelled, pc.match_substring_regex(texts, _EXPONENT)))
-        return pc.or_(reduce(pc.and_, found), pc.match_substring(texts, "\\"))
+            tests.append(pc.or_(spelled, pc.match_substring_regex(texts, _EXPONENT)))
+        return pc.or_(reduce(pc.and_, tests), pc.match_substring(texts, "\\"))
 
     return boolean(run)
 

@@ -106,7 +106,7 @@ HashKeys = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]  # operator class
 
 def hash_keys(body: tree.Expr, context: Context) -> HashKeys:
     """The partition keys that satisfies_hash_partition() needs; they travel with the expression."""
-    found: dict[int, tuple[tuple[int, int], ...]] = {}
+    keys: dict[int, tuple[tuple[int, int], ...]] = {}
     for node in walk(body):
         proc = proc_by_oid(node.func) if isinstance(node, tree.FuncExpr) else None
         if proc is None or proc.src != "satisfies_hash_partition" or not isinstance(node, tree.FuncExpr):
@@ -117,20 +117,20 @@ def hash_keys(body: tree.Expr, context: Context) -> HashKeys:
         key = None if parent.value is None else context.hash_classes(parent.value)
         if key is None:
             raise refuse("satisfies_hash_partition() of what is no hash-partitioned table")
-        found[parent.value] = key
-    return tuple(sorted(found.items()))
+        keys[parent.value] = key
+    return tuple(sorted(keys.items()))
 
 
 def check_types(body: tree.Expr, context: Context, *, words_errors: bool = True) -> None:
     """Refuse the row types of tables, whose columns the catalog knows, and casts to domains whose constraints need the
     session, or whose name in an error does."""
     for node in walk(body):
-        for each in parts_of(node.type) if isinstance(node, tree.Typed) else ():
-            row = type_by_oid(each)
+        for part in parts_of(node.type) if isinstance(node, tree.Typed) else ():
+            row = type_by_oid(part)
             if row is None:
                 raise refuse("a table's row type")
             if row.typtype == "d" and isinstance(node, (tree.CoerceToDomain, tree.CoerceViaIO, tree.FuncExpr)):
-                _check_domain(each, context, words_errors=words_errors)
+                _check_domain(part, context, words_errors=words_errors)
 
 
 def _check_domain(domain: int, context: Context, *, words_errors: bool) -> None:
@@ -245,21 +245,21 @@ def _context(style: tuple[tuple[str, Any], ...], keys: HashKeys) -> Context:
 
 def program_of(expr: Expr, context: Context) -> Program | None:
     """The condition as a Program; None: it needs the session, or calls a function that is not immutable."""
-    found = _portable(expr, context)
-    return None if found is None else Program(*found)
+    parts = _portable(expr, context)
+    return None if parts is None else Program(*parts)
 
 
 def value_of(expr: Expr, context: Context) -> Value | None:
     """The value of an expression as a Value; None as in `program_of`."""
-    found = _portable(expr, context)
-    return None if found is None else Value(*found)
+    parts = _portable(expr, context)
+    return None if parts is None else Value(*parts)
 
 
 def conversion_of(expr: Expr, context: Context) -> Value | None:
     """A conversion of types as a Value. Its input and output functions are stable, as they depend on the style. The
     errors of a row are found again, and worded, by somebody who has the session."""
-    found = _portable(expr, context, is_conversion=True)
-    return None if found is None else Value(*found)
+    parts = _portable(expr, context, is_conversion=True)
+    return None if parts is None else Value(*parts)
 
 
 def _portable(
@@ -343,14 +343,14 @@ def divided(expr: Expr) -> tuple[list[Columnar], list[Expr]]:
 
 def _conjuncts(expr: Expr) -> list[Expr]:
     if isinstance(expr, tree.BoolExpr) and expr.op is BoolOp.AND:
-        return [each for arg in expr.args for each in _conjuncts(arg)]
+        return [conjunct for arg in expr.args for conjunct in _conjuncts(arg)]
     return [expr]
 
 
 def _known(lead: Sequence[Columnar], columns: Columns, count: int) -> Any:
     """Whether all leading conditions hold: true, false or NULL for each row."""
-    found = reduce(pc.and_kleene, (part.run(columns) for part in lead))
-    return pa.repeat(found, count) if isinstance(found, pa.Scalar) else found
+    holds = reduce(pc.and_kleene, (part.run(columns) for part in lead))
+    return pa.repeat(holds, count) if isinstance(holds, pa.Scalar) else holds
 
 
 def _tried(lead: Sequence[Columnar], columns: Columns, count: int, exact: Test) -> Any:
@@ -379,11 +379,11 @@ def _in_turn(lead: Sequence[Columnar], others: Test, columns: Columns, count: in
 def _by_rows(exprs: Sequence[Expr], forms: Mapping[int, Form], context: Context) -> Test:
     """The test by the evaluator, row by row."""
     expr = _joined(BoolOp.AND, list(exprs))
-    return _evaluated(expr, forms, context, lambda found: pa.array([each is True for each in found], pa.bool_()))
+    return _evaluated(expr, forms, context, lambda values: pa.array([value is True for value in values], pa.bool_()))
 
 
 def _values_by_rows(expr: Expr, own: Form, forms: Mapping[int, Form], context: Context) -> Test:
-    return _evaluated(expr, forms, context, lambda found: plain_array(own.to_array(found)))
+    return _evaluated(expr, forms, context, lambda values: plain_array(own.to_array(values)))
 
 
 def by_columns(expr: Expr, own: Form, forms: Mapping[int, Form], context: Context) -> Test | None:
@@ -391,11 +391,11 @@ def by_columns(expr: Expr, own: Form, forms: Mapping[int, Form], context: Contex
     Arrow cannot compute it."""
     try:
         expr = with_casts(expr, context.style, own, forms)
-        found = cast_by_text(expr) if isinstance(expr, CastByText) else columnar(expr)
-        _check_kept(found.type, storage_type(own.arrow()))
+        compiled = cast_by_text(expr) if isinstance(expr, CastByText) else columnar(expr)
+        _check_kept(compiled.type, storage_type(own.arrow()))
     except NotColumnar:
         return None
-    return lambda columns, count: _in_form(found.run(columns), own, count)
+    return lambda columns, count: _in_form(compiled.run(columns), own, count)
 
 
 def _evaluated(
@@ -417,8 +417,8 @@ def _evaluated(
         if len(arrays) == 1:
             arrays[0], places = once(arrays[0])
         values = [forms[attnum].from_array(array) for attnum, array in zip(numbers, arrays, strict=True)]
-        found = array_of([value(row) for row in (zip(*values, strict=True) if values else [()] * count)])
-        return found if places is None else found.take(places)
+        column = array_of([value(row) for row in (zip(*values, strict=True) if values else [()] * count)])
+        return column if places is None else column.take(places)
 
     return run
 
@@ -432,24 +432,24 @@ def once(array: Any) -> tuple[pa.Array, pa.Array | None]:
     first = array.slice(0, _SAMPLE)
     if len(first.unique()) > 0.98 * len(first):
         return array, None
-    found = array.dictionary_encode(null_encoding="encode")
-    return found.dictionary, found.indices
+    encoded = array.dictionary_encode(null_encoding="encode")
+    return encoded.dictionary, encoded.indices
 
 
 _SAMPLE = 1000  # rows that tell whether values repeat
 
 
-def _check_kept(found: Any, kind: Any) -> None:
+def _check_kept(arrow_type: Any, kind: Any) -> None:
     """Raise NotColumnar if a cast from one Arrow type to the other could change a value without an error."""
-    if found == kind or (types.is_integer(found) and types.is_integer(kind)):
+    if arrow_type == kind or (types.is_integer(arrow_type) and types.is_integer(kind)):
         return
-    if types.is_decimal(found) and types.is_decimal(kind) and found.scale == kind.scale:
+    if types.is_decimal(arrow_type) and types.is_decimal(kind) and arrow_type.scale == kind.scale:
         return
     raise NotColumnar("a value that is kept in another way")
 
 
-def _in_form(found: Any, own: Form, count: int) -> Any:
+def _in_form(column: Any, own: Form, count: int) -> Any:
     kind = storage_type(own.arrow())
-    if isinstance(found, pa.Scalar):
-        found = pa.repeat(found, count)
-    return found if found.type == kind else found.cast(kind)
+    if isinstance(column, pa.Scalar):
+        column = pa.repeat(column, count)
+    return column if column.type == kind else column.cast(kind)

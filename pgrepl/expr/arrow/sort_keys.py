@@ -80,10 +80,10 @@ def layouts(array: pa.Array) -> Iterator[Layout]:
     ends = ends - ends[0]
     data = np.frombuffer(raw, np.uint8)
     zeros = pa.py_buffer(bytes(raw).translate(_AS_ZERO))
-    found = pa.LargeStringArray.from_buffers(count, pa.py_buffer(ends), zeros).dictionary_encode()
-    names = found.dictionary.to_pylist()
+    encoded = pa.LargeStringArray.from_buffers(count, pa.py_buffer(ends), zeros).dictionary_encode()
+    names = encoded.dictionary.to_pylist()
     require(len(names) <= _MANY + count // 8)
-    for name, rows in zip(names, _divided(found.indices.to_numpy(), len(names)), strict=True):
+    for name, rows in zip(names, _divided(encoded.indices.to_numpy(), len(names)), strict=True):
         starts = ends[:-1][rows]
         if name:
             yield Layout(name, rows, data, starts)
@@ -152,7 +152,7 @@ def _texts(typoid: int, array: pa.Array) -> pa.Array:
 def _places(enum: int, array: pa.Array) -> pa.Array:
     labels, names = order_of_labels(enum), labels_of_stored(enum)
     stored = list(names) or list(labels)
-    places = pa.array([labels[names.get(each, each)] for each in stored], pa.int32())
+    places = pa.array([labels[names.get(label, label)] for label in stored], pa.int32())
     at = pc.index_in(array, value_set=pa.array(stored, pa.string()))
     if at.null_count != array.null_count:
         raise pa.ArrowInvalid("no label of the enum")
@@ -263,12 +263,12 @@ def _range_pattern(subtype: int) -> re.Pattern[str]:
 
 def _ranges(subtype: int, array: pa.Array) -> pa.Array:
     """Ranges as bytes in their order (range_cmp): the empty one first, then by the lower and the upper bound."""
-    made = np.zeros(len(array), _ORDER)
+    bounds = np.zeros(len(array), _ORDER)
     for layout, parts in _parts(subtype, array):
         for name, value in parts.items():
             if value is not False:
-                made[name][layout.rows] = value
-    keys = records(made)
+                bounds[name][layout.rows] = value
+    keys = records(bounds)
     return pc.if_else(array.is_valid(), keys, None) if array.null_count else keys
 
 

@@ -43,8 +43,8 @@ def _moved(args: Sequence[tree.Expr], sign: int = 1) -> Columnar:
     add = pc.add if sign > 0 else pc.subtract
 
     def run(columns: Columns) -> Any:
-        found = add(_within(pc.cast(value.run(columns), pa.int64())), _within(span(columns)))
-        return pc.cast(_within(found), value.type)
+        moments = add(_within(pc.cast(value.run(columns), pa.int64())), _within(span(columns)))
+        return pc.cast(_within(moments), value.type)
 
     return Columnar(oids.TIMESTAMP, value.type, run)
 
@@ -54,11 +54,11 @@ def _moved_back(args: Sequence[tree.Expr]) -> Columnar:
     return _moved(args, -1)
 
 
-def _within(found: Any) -> Any:
-    least, most = pc.min(found).as_py(), pc.max(found).as_py()
+def _within(moments: Any) -> Any:
+    least, most = pc.min(moments).as_py(), pc.max(moments).as_py()
     if least is not None and (least < _LEAST or most > _MOST):
         raise pa.ArrowInvalid("a timestamp that may be out of range")
-    return found
+    return moments
 
 
 def _microseconds(node: tree.Expr) -> Run:
@@ -148,11 +148,11 @@ def _assigned(args: Sequence[tree.Expr]) -> Columnar:
     run = argument(args[0], TEXTS).run
 
     def assigned(columns: Columns) -> Any:
-        found = run(columns)
+        texts = run(columns)
         never, later = unicode.unassigned()
-        if pc.any(pc.match_substring_regex(found, later)).as_py():
+        if pc.any(pc.match_substring_regex(texts, later)).as_py():
             raise pa.ArrowInvalid("a character that only Unicode 16.0 has")
-        return pc.invert(pc.match_substring_regex(found, never))
+        return pc.invert(pc.match_substring_regex(texts, never))
 
     return boolean(assigned)
 
@@ -165,11 +165,11 @@ def _limited(args: Sequence[tree.Expr]) -> Columnar:
     run = value.run
 
     def limited(columns: Columns) -> Any:
-        found = run(columns)
-        longest = pc.max(pc.utf8_length(found)).as_py()
+        texts = run(columns)
+        longest = pc.max(pc.utf8_length(texts)).as_py()
         if longest is not None and longest > most:
             raise pa.ArrowInvalid("a text is too long")
-        return found
+        return texts
 
     return Columnar(oids.VARCHAR, value.type, limited)
 
@@ -184,10 +184,10 @@ def _bits(args: Sequence[tree.Expr]) -> Columnar:
     run, fits = value.run, pc.less_equal if value.typoid == oids.VARBIT else pc.equal
 
     def sized(columns: Columns) -> Any:
-        found = run(columns)
-        if pc.all(fits(pc.binary_length(found), length)).as_py() is False:
+        strings = run(columns)
+        if pc.all(fits(pc.binary_length(strings), length)).as_py() is False:
             raise pa.ArrowInvalid("a bit string of another length")
-        return found
+        return strings
 
     return Columnar(value.typoid, value.type, sized)
 
@@ -254,13 +254,13 @@ def _double(args: Sequence[tree.Expr]) -> Columnar:
     return Columnar(oids.FLOAT8, pa.float64(), lambda columns: _quotients(run(columns), scale))
 
 
-def _quotients(found: Any, scale: int) -> Any:
-    if isinstance(found, pa.Scalar):
-        return pa.scalar(None if not found.is_valid else float(found.as_py()), pa.float64())
-    data = found.buffers()[1]
-    words = np.frombuffer(data, np.int64, 2 * len(found), 16 * found.offset).reshape(-1, 2)
+def _quotients(decimals: Any, scale: int) -> Any:
+    if isinstance(decimals, pa.Scalar):
+        return pa.scalar(None if not decimals.is_valid else float(decimals.as_py()), pa.float64())
+    data = decimals.buffers()[1]
+    words = np.frombuffer(data, np.int64, 2 * len(decimals), 16 * decimals.offset).reshape(-1, 2)
     low, high = words[:, 0], words[:, 1]
-    missing = found.is_null().to_numpy(zero_copy_only=False)
+    missing = decimals.is_null().to_numpy(zero_copy_only=False)
     exact = (high == low >> 63) & (low <= _EXACT) & (low >= -_EXACT)
     if not (exact | missing).all():
         raise pa.ArrowInvalid("a numeric of many digits")
@@ -281,15 +281,15 @@ def _doubles(function: str) -> Make:
 def _checked(function: str, a: Any, b: Any) -> Any:
     """Compute, and raise if a result may be an overflow, an underflow or a division by zero, so that rows are evaluated
     one by one."""
-    found = getattr(pc, function)(a, b)
-    suspect = pc.any(pc.is_inf(found)).as_py()
+    results = getattr(pc, function)(a, b)
+    suspect = pc.any(pc.is_inf(results)).as_py()
     if function in ("multiply", "divide"):
-        suspect = suspect or pc.any(pc.equal(found, 0)).as_py()
+        suspect = suspect or pc.any(pc.equal(results, 0)).as_py()
     if function == "divide":
         suspect = suspect or pc.any(pc.equal(b, 0)).as_py()
     if suspect:
         raise pa.ArrowInvalid("a double that may be out of range")
-    return found
+    return results
 
 
 for _word, _function in {"pl": "add", "mi": "subtract", "mul": "multiply", "div": "divide"}.items():
@@ -300,7 +300,7 @@ for _word, _function in {"pl": "add", "mi": "subtract", "mul": "multiply", "div"
 def _(node: tree.SubscriptingRef) -> Columnar:
     """An element of an array that is known; NULL outside of its bounds."""
     array = node.container.value if isinstance(node.container, tree.Const) else None
-    subscripts = [each for each in node.upper if each is not None]
+    subscripts = [subscript for subscript in node.upper if subscript is not None]
     if node.is_slice or node.assign is not None or not isinstance(array, PgArray) or len(subscripts) != 1:
         raise NotColumnar("an array")
     typoid, items = stored(node, array.items)
@@ -309,9 +309,9 @@ def _(node: tree.SubscriptingRef) -> Columnar:
     count = len(items) if len(array.dims) == 1 else 0
 
     def run(columns: Columns) -> Any:
-        found = pc.subtract(pc.cast(place(columns), pa.int64()), lower)
-        inside = pc.and_(pc.greater_equal(found, 0), pc.less(found, count))
-        return pc.take(items, pc.if_else(inside, found, pa.scalar(None, pa.int64())))
+        places = pc.subtract(pc.cast(place(columns), pa.int64()), lower)
+        inside = pc.and_(pc.greater_equal(places, 0), pc.less(places, count))
+        return pc.take(items, pc.if_else(inside, places, pa.scalar(None, pa.int64())))
 
     return Columnar(typoid, items.type, run)
 
@@ -325,15 +325,15 @@ def _(node: tree.CaseExpr) -> Columnar:
         raise NotColumnar("a CASE of a value")
     tests = [condition(when) for when, _ in node.whens]
     default = tree.Const(node.type) if node.default is None else node.default
-    results = [columnar(each) for each in (*(then for _, then in node.whens), default)]
+    results = [columnar(branch) for branch in (*(then for _, then in node.whens), default)]
     first = results[0]
-    if any((each.typoid, each.type) != (first.typoid, first.type) for each in results):
+    if any((result.typoid, result.type) != (first.typoid, first.type) for result in results):
         raise NotColumnar("results of several types")
 
     def run(columns: Columns) -> Any:
-        found = results[-1].run(columns)
+        chosen = results[-1].run(columns)
         for test, result in zip(reversed(tests), reversed(results[:-1]), strict=True):
-            found = pc.if_else(pc.fill_null(test(columns), pa.scalar(False)), result.run(columns), found)
-        return found
+            chosen = pc.if_else(pc.fill_null(test(columns), pa.scalar(False)), result.run(columns), chosen)
+        return chosen
 
     return Columnar(first.typoid, first.type, run)

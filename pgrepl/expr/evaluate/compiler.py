@@ -42,9 +42,9 @@ class Compiler:
 
     def compile(self, expr: tree.Expr) -> Compiled:
         if self.special is not None:
-            found = self.special(expr)
-            if found is not None:
-                return found
+            compiled = self.special(expr)
+            if compiled is not None:
+                return compiled
         return compile_node(expr, self)
 
     def all(self, exprs: Sequence[tree.Expr]) -> list[Compiled]:
@@ -115,8 +115,8 @@ def plain_function(proc: Proc, call: Call) -> Callable[..., Any]:
     if is_user_routine(proc.oid) and proc.lang != INTERNAL_LANGUAGE:  # the constructors of ranges
         routine: Callable[..., Any] = call.session.hooks.routine(call.session, proc, call)
         return routine
-    found = implementation(proc, call.context)
-    return partial(found.function, call) if found.wants_call else found.function
+    implemented = implementation(proc, call.context)
+    return partial(implemented.function, call) if implemented.wants_call else implemented.function
 
 
 def out_columns(proc: Proc) -> tuple[tuple[int, ...], tuple[str, ...]] | None:
@@ -187,8 +187,8 @@ def arguments(node: tree.FuncExpr, context: Context) -> list[tree.Expr]:
             else:
                 typoid = proc.argtypes[number]
                 given[number] = tree.Const(typoid, value=_default(proc.defaults[number - first], typoid))
-    found = [given[number] for number in sorted(given)]
-    return with_default_types(context.session, proc.argtypes, found, filled) if filled else found
+    args = [given[number] for number in sorted(given)]
+    return with_default_types(context.session, proc.argtypes, args, filled) if filled else args
 
 
 def _default(text: str, typoid: int) -> Any:

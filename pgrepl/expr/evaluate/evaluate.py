@@ -139,15 +139,15 @@ def _(node: tree.ScalarArrayOpExpr, compiler: Compiler) -> Compiled:
             return _member(scalar, items, form)
 
     def any_or_all(env: Any) -> bool | None:
-        value, found = scalar(env), array(env)
-        if found is None:
+        value, elements = scalar(env), array(env)
+        if elements is None:
             return None
-        if not found.items:
+        if not elements.items:
             return otherwise
         if value is None and proc.strict:
             return None
         unknown = False
-        for item in found.items:
+        for item in elements.items:
             answer = None if item is None and proc.strict else test(value, item)
             if answer is decisive:
                 return not otherwise

@@ -37,22 +37,22 @@ def compile_json(node: tree.SqlJson, compiler: Compiler) -> Compiled:
 @compile_json.register
 def _(node: tree.JsonConstructorExpr, compiler: Compiler) -> Compiled:
     if node.aggregate is not None:
-        made = compiler.compile(node.aggregate)
+        constructed = compiler.compile(node.aggregate)
     elif node.function == "JSON_SERIALIZE" or (node.function == "JSON" and not node.unique):
-        made = compiler.compile(node.args[0])
+        constructed = compiler.compile(node.args[0])
     else:
         args = compiler.all(node.args)
         call = Call(compiler.context, tuple(arg.type for arg in node.args), node.type)
         construct = _CONSTRUCTORS[node.function]
-        made = lambda env: construct(node, call, [arg(env) for arg in args])  # noqa: E731
+        constructed = lambda env: construct(node, call, [arg(env) for arg in args])  # noqa: E731
     if node.coercion is None:
-        return made
+        return constructed
     outer, compiler.tested = compiler.tested, [None]
     cell, coercion = compiler.tested, compiler.compile(node.coercion)
     compiler.tested = outer
 
     def coerced(env: Any) -> Any:
-        cell[0] = made(env)
+        cell[0] = constructed(env)
         return coercion(env)
 
     return coerced
@@ -95,8 +95,8 @@ def _object(node: tree.JsonConstructorExpr, call: Call, values: list[Any]) -> An
             members.append((name, value, call.argtypes[number + 1]))
     if node.binary:
         trees = [(name, to_jsonb_tree(call, value, typoid)) for name, value, typoid in members]
-        made = {name: tree for name, tree in trees if tree is not None or not node.absent_on_null}
-        return to_jsonb(sorted_object(made))
+        members_by_name = {name: tree for name, tree in trees if tree is not None or not node.absent_on_null}
+        return to_jsonb(sorted_object(members_by_name))
     parts = [f"{escape_json(name)} : {to_json_text(call, value, typoid)}" for name, value, typoid in members]
     return "{" + ", ".join(parts) + "}"
 
@@ -181,7 +181,7 @@ def _(node: tree.JsonExpr, compiler: Compiler) -> Compiled:
             return None
         known = variables(env)
         try:
-            found = find(node, call, jsonb_tree(value), text, known)
+            result = find(node, call, jsonb_tree(value), text, known)
         except _Empty:
             if node.on_empty == "ERROR":
                 of = f' of column "{node.column}"' if node.column else ""
@@ -192,7 +192,7 @@ def _(node: tree.JsonExpr, compiler: Compiler) -> Compiled:
                 raise
             return on_error(env)
         try:
-            return _converted(node, call, found)
+            return _converted(node, call, result)
         except PgError as error:
             if raises or not error.is_soft:
                 raise
@@ -226,12 +226,12 @@ def _behavior(
     style_of = compiler.context
 
     def convert(env: Any) -> Any:
-        found = compute(env)
+        document = compute(env)
         try:
-            if found is None:
+            if document is None:
                 return None
             return populate_type(
-                jsonb_tree(found), node.type, node.typmod, style_of.style, omit_quotes=node.omit_quotes
+                jsonb_tree(document), node.type, node.typmod, style_of.style, omit_quotes=node.omit_quotes
             )
         except PgError as error:
             if not error.is_soft:
@@ -248,47 +248,47 @@ def _exists(node: tree.JsonExpr, call: Call, value: Any, path: str, variables: d
 
 def _query(node: tree.JsonExpr, call: Call, value: Any, path: str, variables: dict[str, Variable]) -> Any:
     """What a path finds, as one json value, wrapped if asked (JsonPathQuery)."""
-    found = jsonpath_steps.items(call, value, path, variables, use_tz=True)
-    if not found:
+    items = jsonpath_steps.items(call, value, path, variables, use_tz=True)
+    if not items:
         raise _Empty
-    if node.wrapper == "UNCONDITIONAL" or (node.wrapper == "CONDITIONAL" and len(found) > 1):
-        return found
-    if len(found) > 1:
+    if node.wrapper == "UNCONDITIONAL" or (node.wrapper == "CONDITIONAL" and len(items) > 1):
+        return items
+    if len(items) > 1:
         where = f'for column "{node.column}"' if node.column else "in JSON_QUERY"
         raise PathError(
             "22034",
             f"JSON path expression {where} must return single item when no wrapper is requested",
             hint="Use the WITH WRAPPER clause to wrap SQL/JSON items into an array.",
         )
-    return found[0]
+    return items[0]
 
 
 def _value(node: tree.JsonExpr, call: Call, value: Any, path: str, variables: dict[str, Variable]) -> Any:
     """What a path finds, as one scalar (JsonPathValue)."""
-    found = jsonpath_steps.items(call, value, path, variables, use_tz=True)
-    if not found:
+    items = jsonpath_steps.items(call, value, path, variables, use_tz=True)
+    if not items:
         raise _Empty
-    if len(found) > 1 or isinstance(found[0], (dict, list)):
+    if len(items) > 1 or isinstance(items[0], (dict, list)):
         where = f'for column "{node.column}"' if node.column else "in JSON_VALUE"
-        code = "22034" if len(found) > 1 else "2203F"
+        code = "22034" if len(items) > 1 else "2203F"
         raise PathError(code, f"JSON path expression {where} must return single scalar item")
-    return found[0]
+    return items[0]
 
 
 _FUNCTIONS = {"JSON_EXISTS": _exists, "JSON_QUERY": _query, "JSON_VALUE": _value}
 
 
-def _converted(node: tree.JsonExpr, call: Call, found: Any) -> Any:
+def _converted(node: tree.JsonExpr, call: Call, result: Any) -> Any:
     """The items that were found, as a value of the returned type."""
     if node.function == "JSON_EXISTS" and (not node.coercion or base_type(node.type) == oids.INT4):
-        return found if not node.coercion else int(found)
+        return result if not node.coercion else int(result)
     if node.function == "JSON_VALUE" and node.coercion != "json":
-        if found is None:
+        if result is None:
             return None
         is_json = node.type in (oids.JSON, oids.JSONB)
-        text = str(to_jsonb(jsonpath_steps.json_tree(found))) if is_json else item_text(found, call)
+        text = str(to_jsonb(jsonpath_steps.json_tree(result))) if is_json else item_text(result, call)
         return reader(node.type)(text, node.typmod, call.style)
-    tree_ = jsonpath_steps.json_tree(found)
+    tree_ = jsonpath_steps.json_tree(result)
     if not node.coercion:
         return to_jsonb(tree_)
     return populate_type(tree_, node.type, node.typmod, call.style, omit_quotes=node.omit_quotes)
@@ -356,10 +356,10 @@ def compile_json_table(
     raises = document.on_error == "ERROR"
 
     def rows(env: Any) -> Iterator[Row]:
-        found = value(env)
-        if found is None:
+        document = value(env)
+        if document is None:
             return
-        yield from _Rows(call, columns, cell, variables(env), raises, env).of(scan, jsonb_tree(found))
+        yield from _Rows(call, columns, cell, variables(env), raises, env).of(scan, jsonb_tree(document))
 
     return rows
 

@@ -138,8 +138,8 @@ def aggregate(node: Node, compiler: Compiler, over: str = "") -> Sql:
     call = SparkAggregateCall(node, compiler, over)
     make = _NATIVE.get(proc.name)
     ordered = isinstance(node, tree.Aggref) and (node.kind != "n" or (node.order and proc.name not in _UNORDERED))
-    found = None if make is None or ordered else make(call)
-    return gathered(node, compiler, over) if found is None else found
+    sql = None if make is None or ordered else make(call)
+    return gathered(node, compiler, over) if sql is None else sql
 
 
 class SparkAggregateCall:
@@ -209,9 +209,9 @@ def _bigint_sum(call: SparkAggregateCall) -> Sql:
 
 
 def _numeric_sum(call: SparkAggregateCall) -> Sql | None:
-    found = _decimal_sum(call)
-    if found is not None:
-        return found
+    total = _decimal_sum(call)
+    if total is not None:
+        return total
     if call.distinct:
         return None
     return finished("sum", call.compiler, _parts(call))
@@ -262,10 +262,10 @@ def _average(call: SparkAggregateCall) -> Sql | None:
     elif typoid == oids.INT8:
         total = _bigint_sum(call)
     elif typoid == oids.NUMERIC:
-        found = _decimal_sum(call)
-        if found is None:
+        decimals = _decimal_sum(call)
+        if decimals is None:
             return None if call.distinct else finished("avg", call.compiler, [*_parts(call), _count_of(call)])
-        total = found
+        total = decimals
     else:
         return None
     count = call.spark("count", call.filtered(call.value().text))

@@ -82,8 +82,8 @@ def called(oid: int, node: tree.Typed, args: tuple[tree.Expr, ...], compiler: Co
         return null_of(call.result)
     if isinstance(form, str):
         return Sql(form.format(*[value.text for value in call.values()]), call.result)
-    found: Sql | None = form(call)
-    return found
+    sql: Sql | None = form(call)
+    return sql
 
 
 @native_node.register
@@ -139,15 +139,15 @@ def _float(sign: str, result: str) -> Callable[[SparkFunctionCall], Sql]:
         return Sql(text, result, unchecked=Unchecked(plain, fine, slow))
 
     def checked(a: str, b: str) -> str:
-        found = operation(a, b)
+        result_text = operation(a, b)
         finite = f"{_finite(a)} AND {_finite(b)}" if sign != "/" else _finite(a)
-        whens = [f"WHEN abs({found}) = {_INFINITE} AND {finite} THEN {raised(float_overflow())}"]
+        whens = [f"WHEN abs({result_text}) = {_INFINITE} AND {finite} THEN {raised(float_overflow())}"]
         if sign == "/":
             whens.insert(0, f"WHEN isnan({a}) THEN {cast(f'({a} + {b})', result)}")
-            whens.append(f"WHEN {found} = 0D AND {a} <> 0D AND {_finite(b)} THEN {raised(float_underflow())}")
+            whens.append(f"WHEN {result_text} = 0D AND {a} <> 0D AND {_finite(b)} THEN {raised(float_underflow())}")
         if sign == "*":
-            whens.append(f"WHEN {found} = 0D AND {a} <> 0D AND {b} <> 0D THEN {raised(float_underflow())}")
-        return f"CASE {' '.join(whens)} ELSE {found} END"
+            whens.append(f"WHEN {result_text} = 0D AND {a} <> 0D AND {b} <> 0D THEN {raised(float_underflow())}")
+        return f"CASE {' '.join(whens)} ELSE {result_text} END"
 
     return make
 
@@ -247,13 +247,13 @@ Size = tuple[int, int]
 
 
 def _decimals(call: SparkFunctionCall) -> list[tuple[Sql, Size]] | None:
-    found = []
+    decimals = []
     for value in call.values():
         size = decimal_size(value.type)
         if size is None:
             return None
-        found.append((value, size))
-    return found
+        decimals.append((value, size))
+    return decimals
 
 
 def _made(text: str, precision: int, scale: int) -> Sql | None:

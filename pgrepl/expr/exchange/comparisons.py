@@ -102,9 +102,9 @@ def _padded(left: tree.Expr, right: tree.Expr, compiler: Compiler, *, equality: 
 def compared(sign: str, left: tree.Expr, right: tree.Expr, compiler: Compiler) -> Sql | None:
     if base_type(left.type) == base_type(right.type) == oids.NUMERIC:
         one, other = compiler.number(left), compiler.number(right)
-        found = _special_compared(sign, one, other) or _usual_compared(sign, one, other)
-        if found is not None:
-            return found
+        sql = _special_compared(sign, one, other) or _usual_compared(sign, one, other)
+        if sql is not None:
+            return sql
     pair = comparable(left, right, compiler, equality=sign in ("=", "<>"))
     return None if pair is None else Sql(f"({pair[0]} {sign} {pair[1]})", "BOOLEAN")
 
@@ -130,7 +130,7 @@ def _usual_compared(sign: str, left: Sql, right: Sql) -> Sql | None:
         return None
     (usual1, number1), (usual2, number2) = (side for side in sides if side is not None)
     keys = _numerics(Sql(left.text, left.type), Sql(right.text, right.type), equality=False)
-    usual = " AND ".join(each for each in (usual1, usual2) if each)
+    usual = " AND ".join(test for test in (usual1, usual2) if test)
     return Sql(f"CASE WHEN {usual} THEN {number1} {sign} {number2} ELSE {keys[0]} {sign} {keys[1]} END", "BOOLEAN")
 
 
@@ -214,11 +214,11 @@ def _(node: tree.ScalarArrayOpExpr, compiler: Compiler) -> Sql | None:
         return _in_list(scalar, items, compiler, negated=not node.use_or)
     if len(items) > _FEW:
         return None
-    each = []
+    tests = []
     for item in items:
         operation = tree.OpExpr(node.type, op=node.op, args=(scalar, item), input_collation=node.input_collation)
-        each.append(compiler.text(operation))
-    return Sql("(" + (" OR " if node.use_or else " AND ").join(each) + ")", "BOOLEAN")
+        tests.append(compiler.text(operation))
+    return Sql("(" + (" OR " if node.use_or else " AND ").join(tests) + ")", "BOOLEAN")
 
 
 def listed(array: tree.Expr, compiler: Compiler) -> list[tree.Expr] | None:
@@ -253,10 +253,10 @@ def _in_array(node: tree.ScalarArrayOpExpr, sign: str | None, compiler: Compiler
     element = element_type(array.type)
     if (sign, node.use_or) not in (("=", True), ("<>", False)) or element not in NATURAL:
         return None
-    found, value = compiler.value(array), compiler.value(scalar)
-    if found.type != f"ARRAY<{value.type}>":
+    items, value = compiler.value(array), compiler.value(scalar)
+    if items.type != f"ARRAY<{value.type}>":
         return None
-    contains = f"array_contains({found.text}, {value.text})"
+    contains = f"array_contains({items.text}, {value.text})"
     if node.use_or:
-        return Sql(f"CASE WHEN size({found.text}) = 0 THEN false ELSE {contains} END", "BOOLEAN")
-    return Sql(f"CASE WHEN size({found.text}) = 0 THEN true ELSE NOT {contains} END", "BOOLEAN")
+        return Sql(f"CASE WHEN size({items.text}) = 0 THEN false ELSE {contains} END", "BOOLEAN")
+    return Sql(f"CASE WHEN size({items.text}) = 0 THEN true ELSE NOT {contains} END", "BOOLEAN")

@@ -67,18 +67,18 @@ class Compiler:
 
     def named(self, expr: tree.Expr) -> Sql | None:
         """The column that holds a node's value."""
-        found = self.names(expr)
-        return Sql(found, form_type(expr.type, expr.typmod)) if isinstance(found, str) else found
+        name = self.names(expr)
+        return Sql(name, form_type(expr.type, expr.typmod)) if isinstance(name, str) else name
 
     def value(self, expr: tree.Expr) -> Sql:
-        found = self.number(expr)
-        return found if found.special is None else Sql(numeric_text(found), "STRING")
+        number = self.number(expr)
+        return number if number.special is None else Sql(numeric_text(number), "STRING")
 
     def number(self, expr: tree.Expr) -> Sql:
         """The SQL of a numeric, for callers that can handle a `special`."""
-        found = self.named(expr)
-        if found is not None:
-            return found
+        column = self.named(expr)
+        if column is not None:
+            return column
         if self.is_constant(expr):
             try:
                 return constant(evaluate(expr, (), self.statement.context), expr.type, expr.typmod, self.statement)
@@ -351,11 +351,11 @@ def fall_back(expr: tree.Expr, compiler: Compiler, key: bool = False, unless: st
     texts: list[str] = []
 
     def replaced(node: tree.Expr) -> tree.Expr | None:
-        found = compiler.named(node)
-        if found is None:
+        column = compiler.named(node)
+        if column is None:
             return None
         if node not in columns:
-            (typoid, typmod), text = argument_form(node, found)
+            (typoid, typmod), text = argument_form(node, column)
             columns[node] = tree.Var(typoid, typmod=typmod, collation=node.collation, attnum=len(columns) + 1)
             texts.append(text)
         return columns[node]

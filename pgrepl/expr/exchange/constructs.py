@@ -95,10 +95,10 @@ _TOO_LONG = 20_000
 def together(values: Sequence[Sql], typoid: int, typmod: int) -> tuple[list[str], str]:
     """Several values of one PostgreSQL type as one Spark type; decimals of one scale stay decimals."""
     if base_type(typoid) == oids.NUMERIC:
-        found = _common_decimal([value for value in values if not value.null])
+        common = _common_decimal([value for value in values if not value.null])
         wanted = form_type(typoid, typmod)
-        if found is not None and wanted == "STRING":
-            return [value.text if value.type == found else cast(value.text, found) for value in values], found
+        if common is not None and wanted == "STRING":
+            return [value.text if value.type == common else cast(value.text, common) for value in values], common
         if wanted == "STRING":
             return [cast("NULL", "STRING") if value.null else numeric_text(value) for value in values], wanted
         return [value.text if value.type == wanted else cast(value.text, wanted) for value in values], wanted

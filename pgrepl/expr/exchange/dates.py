@@ -356,19 +356,19 @@ def _extracted(
         unit = unit_of(word, units, typename)
     except PgError:
         return None
-    found = more.get(unit) or _field(unit)
-    return None if found is None else (unit, found)
+    field = more.get(unit) or _field(unit)
+    return None if field is None else (unit, field)
 
 
 def _of_moment(call: SparkFunctionCall, value: Sql) -> Sql | None:
-    found = _extracted(call, DATE_UNITS | TIME_UNITS, "timestamp", {})
+    named_field = _extracted(call, DATE_UNITS | TIME_UNITS, "timestamp", {})
     zone = zone_of(call.compiler)
-    if found is None:
+    if named_field is None:
         return None
     zoned = value.type == "TIMESTAMP"
     if zoned and local_clock("", zone) is None:
         return None
-    unit, (write, precision, scale) = found
+    unit, (write, precision, scale) = named_field
     result = decimal_type(precision, scale)
 
     def clock(a: str) -> str:
@@ -398,10 +398,10 @@ _DAYS: dict[str, Field] = {
 @in_spark("extract_date")
 def extract_date(call: SparkFunctionCall) -> Sql | None:
     value = call.value(1)
-    found = _extracted(call, DATE_UNITS, "date", _DAYS)
-    if found is None:
+    named_field = _extracted(call, DATE_UNITS, "date", _DAYS)
+    if named_field is None:
         return None
-    unit, (write, precision, _) = found
+    unit, (write, precision, _) = named_field
     result = decimal_type(precision, 0)
 
     def body(a: str) -> str:
@@ -415,8 +415,8 @@ def extract_date(call: SparkFunctionCall) -> Sql | None:
 
 def _part(extract: Callable[[SparkFunctionCall], Sql | None]) -> Callable[[SparkFunctionCall], Sql | None]:
     def make(call: SparkFunctionCall) -> Sql | None:
-        found = extract(call)
-        return None if found is None else as_float(found)
+        extracted = extract(call)
+        return None if extracted is None else as_float(extracted)
 
     return make
 

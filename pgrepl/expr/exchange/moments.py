@@ -49,8 +49,8 @@ def micros(moment: str, spark_type: str) -> str:
 
 
 def from_micros(number: str, spark_type: str) -> str:
-    made = f"timestamp_micros({number})"
-    return made if spark_type == "TIMESTAMP" else f"CAST({made} AS TIMESTAMP_NTZ)"
+    moment = f"timestamp_micros({number})"
+    return moment if spark_type == "TIMESTAMP" else f"CAST({moment} AS TIMESTAMP_NTZ)"
 
 
 def is_infinite(moment: str, spark_type: str) -> str:
@@ -106,7 +106,7 @@ def limits(compute: Callable[[int], int]) -> tuple[Limits, Limits]:
 
 def _edges(compute: Callable[[int], int], edge: int, sign: int) -> Limits:
     """The nearest failing moment on one side, and further moments where the error changes."""
-    found: Limits = []
+    failing: Limits = []
     good = 0
     compute(good)
     to_lake = form(oids.TIMESTAMP).to_arrow
@@ -125,12 +125,12 @@ def _edges(compute: Callable[[int], int], edge: int, sign: int) -> Limits:
         while abs(bad - good) > 1:
             middle = (good + bad) // 2
             good, bad = (good, middle) if _same(failure(middle), last) else (middle, bad)
-        found.append((bad - UNIX_EPOCH_USECS, last))
+        failing.append((bad - UNIX_EPOCH_USECS, last))
         before = failure(good)
         if before is None:
             break
         edge, good = good, 0
-    return list(reversed(found))
+    return list(reversed(failing))
 
 
 def _same(one: PgError | None, other: PgError) -> bool:
@@ -202,21 +202,21 @@ def length(expr: tree.Expr, compiler: Compiler) -> str | None:
     if isinstance(value, Interval):
         number = interval_key(value) if is_finite(value) else _LONGEST if value.months > 0 else -_LONGEST
         return f"CAST('{number}' AS DECIMAL(38,0))"
-    found = difference(expr) if value is NOT_CONSTANT and compiler.named(expr) is None else None
-    if found is None:
+    sides = difference(expr) if value is NOT_CONSTANT and compiler.named(expr) is None else None
+    if sides is None:
         return None
     infinite = f"CAST({{sign}} AS DECIMAL(1,0)) * CAST('{_LONGEST}' AS DECIMAL(37,0))"
-    one, other = (compiler.value(side) for side in found)
+    one, other = (compiler.value(side) for side in sides)
     return f"CAST({span(one, other, infinite, 'CAST({n} AS DECIMAL(38,0))')} AS DECIMAL(38,0))"
 
 
 @in_spark("extract_interval")
 def extract_interval(call: SparkFunctionCall) -> Sql | None:
     """extract of a difference, for its seconds only."""
-    found = difference(call.args[1])
-    if found is None or call.constant(0) != "epoch" or call.compiler.named(call.args[1]) is not None:
+    sides = difference(call.args[1])
+    if sides is None or call.constant(0) != "epoch" or call.compiler.named(call.args[1]) is not None:
         return None
-    one, other = (call.compiler.value(side) for side in found)
+    one, other = (call.compiler.value(side) for side in sides)
     seconds = span(one, other, "NULL", "CAST({n} * 0.000001BD AS DECIMAL(20,6))")
     special = span(one, other, "CASE WHEN {sign} > 0 THEN 'Infinity' ELSE '-Infinity' END", "NULL")
     return Sql(f"CAST({seconds} AS DECIMAL(20,6))", "DECIMAL(20,6)", special=f"CAST({special} AS STRING)")
@@ -224,8 +224,8 @@ def extract_interval(call: SparkFunctionCall) -> Sql | None:
 
 @in_spark("interval_part")
 def interval_part(call: SparkFunctionCall) -> Sql | None:
-    found = extract_interval(call)
-    return None if found is None else as_float(found)
+    seconds = extract_interval(call)
+    return None if seconds is None else as_float(seconds)
 
 
 # --- output -----------------------------------------------------------------------------------------------------------

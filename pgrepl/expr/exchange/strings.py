@@ -228,20 +228,20 @@ Token = tuple[str, bool]  # a character, and whether it is a wildcard
 def tokens(pattern: str) -> list[Token] | None:
     """The tokens of a LIKE pattern; None when it ends in its escape character, which is an error only for texts that
     reach it."""
-    found: list[Token] = []
+    pattern_tokens: list[Token] = []
     chars = iter(pattern)
     for char in chars:
         if char == "\\":
             following = next(chars, None)
             if following is None:
                 return None
-            found.append((following, False))
+            pattern_tokens.append((following, False))
         elif char == _ANY:
-            if found[-1:] != [(_ANY, True)]:
-                found.append((_ANY, True))
+            if pattern_tokens[-1:] != [(_ANY, True)]:
+                pattern_tokens.append((_ANY, True))
         else:
-            found.append((char, char == _ONE))
-    return found
+            pattern_tokens.append((char, char == _ONE))
+    return pattern_tokens
 
 
 def _like(negated: bool, ignore_case: bool) -> Callable[[SparkFunctionCall], Sql | None]:
@@ -256,8 +256,8 @@ def _like(negated: bool, ignore_case: bool) -> Callable[[SparkFunctionCall], Sql
         if ignore_case:
             parts = [(char if special else char.lower(), special) for char, special in parts]
             subject = f"lower(translate({subject}, '\\u0130', 'i'))"  # Java's lower() makes two characters of it
-        found = _matched(subject, parts, call.compiler.statement.bind)
-        return Sql(f"(NOT {found})" if negated else found, "BOOLEAN")
+        matched = _matched(subject, parts, call.compiler.statement.bind)
+        return Sql(f"(NOT {matched})" if negated else matched, "BOOLEAN")
 
     return make
 
@@ -323,9 +323,9 @@ def java_regex(pattern: str) -> str | None:
         return None
     out = []
     at = 0
-    for found in re.finditer(rf"{_CLASS}|{_ESCAPED}|\$", pattern):
-        out += [pattern[at : found.start()], r"\z" if found[0] == "$" else found[0]]
-        at = found.end()
+    for match in re.finditer(rf"{_CLASS}|{_ESCAPED}|\$", pattern):
+        out += [pattern[at : match.start()], r"\z" if match[0] == "$" else match[0]]
+        at = match.end()
     return "(?s)" + "".join(out) + pattern[at:]
 
 
@@ -345,18 +345,18 @@ def _regex(negated: bool) -> Callable[[SparkFunctionCall], Sql | None]:
         java = java_regex(pattern) if isinstance(pattern, str) else None
         if java is None:
             return None
-        found = f"({call.text(0)} RLIKE {call.compiler.statement.bind(java)})"
+        matched = f"({call.text(0)} RLIKE {call.compiler.statement.bind(java)})"
         if negated:
-            found = f"(NOT {found})"
+            matched = f"(NOT {matched})"
         upto = _longest_text(pattern)
         if upto == ANY_LENGTH:
-            return Sql(found, "BOOLEAN")
+            return Sql(matched, "BOOLEAN")
         column = call.compiler.named(call.args[0])
         if upto == 0 or column is None or not isinstance(call.node, tree.Expr):
             return None
         short = f"(char_length({column.text}) <= {upto})"
         rest = fall_back(call.node, call.compiler, unless=short)
-        return Sql(f"CASE WHEN {short} THEN {found} ELSE {rest.text} END", "BOOLEAN")
+        return Sql(f"CASE WHEN {short} THEN {matched} ELSE {rest.text} END", "BOOLEAN")
 
     return make
 

@@ -82,10 +82,10 @@ def window_function(node: tree.WindowFunc, over: str, compiler: Compiler) -> Sql
         return aggregate(node, compiler, over)
     proc = proc_by_oid(node.func)
     assert proc is not None
-    made = {**_RANKED, **_FRAMED}.get(proc.src)
-    if made is None or node.filter is not None:
+    write = {**_RANKED, **_FRAMED}.get(proc.src)
+    if write is None or node.filter is not None:
         raise refuse(f"window function {proc.name}")
-    return made(node, compiler, over)
+    return write(node, compiler, over)
 
 
 Made = Callable[[tree.WindowFunc, Compiler, str], Sql]
@@ -116,11 +116,11 @@ def _shifted(function: str) -> Made:
         if step is None:
             return Sql(cast("NULL", result), result, null=True)
         text = cast(compiler.text(node.args[0]), result)
-        found = f"{function}(named_struct('v', {text}), {step}){over}"
+        value = f"{function}(named_struct('v', {text}), {step}){over}"
         if len(node.args) < 3:
-            return Sql(f"{found}.v", result)
+            return Sql(f"{value}.v", result)
         default = cast(compiler.text(node.args[2]), result)
-        return Sql(f"CASE WHEN {found} IS NULL THEN {default} ELSE {found}.v END", result)
+        return Sql(f"CASE WHEN {value} IS NULL THEN {default} ELSE {value}.v END", result)
 
     return make
 

@@ -44,12 +44,12 @@ def rows_of(array: Any, forms: Sequence[Form]) -> list[list[Row]]:
     fields = [] if pa.types.is_null(structs.type) else structs.flatten()  # Spark 4.0 gives no type for zero rows
     columns = [form.from_array(column) for form, column in zip(forms, fields, strict=False)]
     rows = list(zip(*columns, strict=True)) if columns else [()] * len(structs)
-    found = []
+    groups = []
     at = 0
     for length in array.value_lengths().to_pylist():
-        found.append(rows[at : at + (length or 0)])
+        groups.append(rows[at : at + (length or 0)])
         at += length or 0
-    return found
+    return groups
 
 
 def accumulate(node: tree.Aggref, context: Context) -> Callable[[Row], Any]:
@@ -77,12 +77,12 @@ def _order(node: tree.Aggref, width: int) -> Callable[[Row], Any] | None:
         for place, test, down, nulls_first in keys:
             x, y = a[place], b[place]
             if x is None or y is None:
-                found = int(x is None) - int(y is None)
-                found = -found if nulls_first else found
+                order = int(x is None) - int(y is None)
+                order = -order if nulls_first else order
             else:
-                found = -test(x, y) if down else test(x, y)
-            if found:
-                return found
+                order = -test(x, y) if down else test(x, y)
+            if order:
+                return order
         return 0
 
     return cmp_to_key(compare)
@@ -94,15 +94,15 @@ def _order(node: tree.Aggref, width: int) -> Callable[[Row], Any] | None:
 def _sum(total: Decimal | None, scale: int | None, others: PgArray | None) -> Decimal | None:
     """The sum of numeric values: the part that Spark added, with its largest scale, plus the values that Spark could
     not add."""
-    found = None if total is None or scale is None else rescale(total, scale)
-    for each in others.items if others is not None else ():
-        found = each if found is None else unchecked_sum(found, each)
-    return None if found is None else checked(found)
+    numeric = None if total is None or scale is None else rescale(total, scale)
+    for value in others.items if others is not None else ():
+        numeric = value if numeric is None else unchecked_sum(numeric, value)
+    return None if numeric is None else checked(numeric)
 
 
 def _average(total: Decimal | None, scale: int | None, others: PgArray | None, count: int) -> Decimal | None:
-    found = _sum(total, scale, others)
-    return None if found is None else numeric_div(found, Decimal(count))
+    total_sum = _sum(total, scale, others)
+    return None if total_sum is None else numeric_div(total_sum, Decimal(count))
 
 
 def _spread(*, sample: bool, variance: bool) -> Callable[[int, Decimal, Decimal], Decimal | None]:
@@ -142,7 +142,7 @@ def argument_types(program: str) -> Callable[[], Sequence[pa.DataType | None]]:
     def types() -> Sequence[pa.DataType | None]:
         ready = loaded(program)
         gathered = [] if ready.members is None else [None]
-        return [*gathered, *(storage_type(each.arrow()) for each in ready.forms)]
+        return [*gathered, *(storage_type(of.arrow()) for of in ready.forms)]
 
     return types
 
@@ -151,15 +151,15 @@ def run_program(program: str, arrays: Sequence[Any]) -> pa.Array:
     """The values and errors: by whole columns if Arrow can compute them and no row has an error, else row by row; in a
     cast from text only those of unusual spelling."""
     ready = loaded(program)
-    found = _by_columns(ready, arrays)
-    if found is None and ready.spelled:
-        found = by_spelling(
+    column = _by_columns(ready, arrays)
+    if column is None and ready.spelled:
+        column = by_spelling(
             plain_array(arrays[0]),
             ready.spelled,
             lambda some: _by_columns(ready, [some]),
             lambda some: _by_rows(ready, [some]),
         )
-    return _by_rows(ready, arrays) if found is None else found
+    return _by_rows(ready, arrays) if column is None else column
 
 
 def _by_columns(ready: Loaded, arrays: Sequence[Any]) -> pa.Array | None:
@@ -179,8 +179,8 @@ def _by_rows(ready: Loaded, arrays: Sequence[Any]) -> pa.Array:
         arrays = arrays[1:]
     elif len(ready.forms) == 1 and ready.is_stable:
         array, places = once(arrays[0])
-        found = answers(ready.run, zip(ready.forms[0].from_array(array), strict=True), ready.result)
-        return found if places is None else found.take(places)
+        column = answers(ready.run, zip(ready.forms[0].from_array(array), strict=True), ready.result)
+        return column if places is None else column.take(places)
     columns += [of.from_array(array) for of, array in zip(ready.forms, arrays, strict=False)]
     rows = zip(*columns, strict=True) if columns else [()] * len(arrays[0])
     return answers(ready.run, rows, ready.result)

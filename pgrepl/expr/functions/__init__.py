@@ -69,9 +69,9 @@ _CATALOG_NAMES = (
 def own(source: str) -> Implementation | None:
     """The implementation of a function that needs no catalog."""
     for name in FAMILIES:
-        found: Implementation | None = import_module(f"{__name__}.{name}").implements.get(source)
-        if found is not None:
-            return found
+        implements: Implementation | None = import_module(f"{__name__}.{name}").implements.get(source)
+        if implements is not None:
+            return implements
     return None
 
 
@@ -96,7 +96,7 @@ def find(proc: Proc, context: Context) -> Implementation | None:
 
 def implementation(proc: Proc, context: Context) -> Implementation:
     """The implementation of a function; an error when pgrepl does not have it."""
-    found = find(proc, context)
-    if found is None:
+    implements = find(proc, context)
+    if implements is None:
         raise missing(proc)
-    return found
+    return implements

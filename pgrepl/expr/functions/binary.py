@@ -196,10 +196,10 @@ def _decode_base64(text: str) -> bytes:
 
 
 def _named(name: str, what: str) -> str:
-    found = encoding_name(name)
-    if found is None:
+    encoding = encoding_name(name)
+    if encoding is None:
         raise PgError("22023", f'invalid {what} name "{name}"')
-    return found
+    return encoding
 
 
 implements("pg_convert_from")(lambda value, source: bytes_to_text(value, _named(source, "source encoding")))
@@ -213,7 +213,7 @@ def convert(value: bytes, source: str, target: str) -> bytes:
     text = bytes_to_text(value, here)
     if here == there or SQL_ASCII in (here, there):
         return value
-    if UTF8 not in (here, there) and not any({here, there} <= each for each in _DIRECT):
+    if UTF8 not in (here, there) and not any({here, there} <= pair for pair in _DIRECT):
         raise PgError("42883", f'default conversion function for encoding "{here}" to "{there}" does not exist')
     try:
         return text_to_bytes(text, there)

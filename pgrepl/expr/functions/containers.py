@@ -228,8 +228,8 @@ def multirange_minus(a: PgMultirange, b: PgMultirange) -> PgMultirange:
     left = list(a.ranges)
     for taken in b.ranges:
         left = [rest for one in left for rest in _rest(one, taken)]
-    made = [make_range(a.subtype, r.lower, r.upper, r.lower_inc, r.upper_inc) for r in left]
-    return make_multirange(a.subtype, made)
+    ranges = [make_range(a.subtype, r.lower, r.upper, r.lower_inc, r.upper_inc) for r in left]
+    return make_multirange(a.subtype, ranges)
 
 
 implements("multirange_unnest")(lambda value: value.ranges)

@@ -178,8 +178,8 @@ def _from_c(name: str) -> Callable[[float], float]:
     except (AttributeError, OSError, TypeError):
         return {"tgamma": math.gamma, "lgamma": math.lgamma}[name]
     function.argtypes, function.restype = (c_double,), c_double
-    found: Callable[[float], float] = function
-    return found
+    typed: Callable[[float], float] = function
+    return typed
 
 
 def _gamma(name: str, value: float) -> float:

@@ -49,13 +49,13 @@ class Xoroshiro:
 
     def seed(self, seed: float) -> None:
         state = int(((1 << 52) - 1) * seed) & _MASK
-        found = []
+        words = []
         for _ in range(2):  # splitmix64
             state = (state + 0x9E3779B97F4A7C15) & _MASK
             value = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
             value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
-            found.append(value ^ (value >> 31))
-        self._one, self._two = found
+            words.append(value ^ (value >> 31))
+        self._one, self._two = words
         self.seeded = True
 
     def bits(self) -> int:
@@ -91,16 +91,16 @@ _without_session = Xoroshiro()
 def _generator(call: Call) -> Xoroshiro:
     if not call.context.has_session:
         return _without_session
-    found = _of_sessions.get(call.session)
-    if found is None:
-        found = _of_sessions[call.session] = Xoroshiro()
-    return found
+    generator = _of_sessions.get(call.session)
+    if generator is None:
+        generator = _of_sessions[call.session] = Xoroshiro()
+    return generator
 
 
 def is_seeded(session: Session) -> bool:
     """Whether the session has called setseed()."""
-    found = _of_sessions.get(session)
-    return found is not None and found.seeded
+    generator = _of_sessions.get(session)
+    return generator is not None and generator.seeded
 
 
 @implements("setseed", context=True)

@@ -95,8 +95,8 @@ def divide(a: Decimal, b: Decimal, scale: int) -> Decimal:
     quotient, rest = EXACT.divmod(a.copy_abs().scaleb(scale, context=EXACT), bottom)
     if EXACT.add(rest, rest) >= bottom:
         quotient = EXACT.add(quotient, ONE)
-    found = quotient.scaleb(-scale, context=EXACT)
-    return found.copy_negate() if quotient and a.is_signed() != b.is_signed() else found
+    scaled = quotient.scaleb(-scale, context=EXACT)
+    return scaled.copy_negate() if quotient and a.is_signed() != b.is_signed() else scaled
 
 
 def ratio(a: Decimal, b: Decimal) -> tuple[int, int]:

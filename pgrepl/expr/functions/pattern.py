@@ -128,18 +128,18 @@ def regexp_match(text: str, pattern: str, flags: str = "") -> PgArray | None:
     return None if match is None else _groups(match)
 
 
-def _groups(found: Found) -> PgArray:
-    return array_of(oids.TEXT, found.groups() or (found.group(),))
+def _groups(match: Found) -> PgArray:
+    return array_of(oids.TEXT, match.groups() or (match.group(),))
 
 
 @implements("regexp_matches_no_flags", "regexp_matches")
 def regexp_matches(text: str, pattern: str, flags: str = "") -> list[PgArray]:
     options, every = _options(flags)
     regex = compile_regex(pattern, options)
-    found = regex.each(text)
+    occurrences = regex.each(text)
     if not every:
-        return [_groups(one) for one in [next(found, None)] if one is not None]
-    return [_groups(one) for one in found]
+        return [_groups(one) for one in [next(occurrences, None)] if one is not None]
+    return [_groups(one) for one in occurrences]
 
 
 def _split(text: str, pattern: str, flags: str, function: str) -> list[str]:
@@ -147,12 +147,12 @@ def _split(text: str, pattern: str, flags: str, function: str) -> list[str]:
     parts = []
     at = 0
     before = 0
-    for found in compile_regex(pattern, options).each(text):
+    for match in compile_regex(pattern, options).each(text):
         # an empty match at either end, or right behind the match before, splits nothing
-        if found.start() < len(text) and found.end() > before:
-            parts.append(text[at : found.start()])
-            at = found.end()
-        before = found.end()
+        if match.start() < len(text) and match.end() > before:
+            parts.append(text[at : match.start()])
+            at = match.end()
+        before = match.end()
     parts.append(text[at:])
     return parts
 
@@ -172,20 +172,20 @@ def _replacement(text: str) -> tuple[str | int, ...]:
     """\\1 … \\9, \\& (the whole match) and \\\\; anything else stands for itself."""
     parts: list[str | int] = []
     at = 0
-    for found in re.finditer(r"\\(?:([1-9])|(&)|(\\))", text):
-        parts.append(text[at : found.start()])
-        parts.append(int(found[1]) if found[1] else 0 if found[2] else "\\")
-        at = found.end()
+    for match in re.finditer(r"\\(?:([1-9])|(&)|(\\))", text):
+        parts.append(text[at : match.start()])
+        parts.append(int(match[1]) if match[1] else 0 if match[2] else "\\")
+        at = match.end()
     return (*parts, text[at:])
 
 
-def _expand(found: Found, parts: tuple[str | int, ...]) -> str:
+def _expand(match: Found, parts: tuple[str | int, ...]) -> str:
     out = []
     for part in parts:
         if isinstance(part, str):
             out.append(part)
-        elif part <= len(found.groups()):
-            out.append(found.group(part) or "")
+        elif part <= len(match.groups()):
+            out.append(match.group(part) or "")
     return "".join(out)
 
 
@@ -199,11 +199,11 @@ def _replace(text: str, pattern: str, new: str, options: str, start: int, number
         return finder.sub(new.replace("\\", "\\\\"), text)
     out = []
     at = 0
-    for count, found in enumerate(regex.each(text, start - 1), 1):
+    for count, match in enumerate(regex.each(text, start - 1), 1):
         if number and count != number:
             continue
-        out += [text[at : found.start()], _expand(found, parts)]
-        at = found.end()
+        out += [text[at : match.start()], _expand(match, parts)]
+        at = match.end()
         if number:
             break
     return joined([*out, text[at:]])
@@ -253,9 +253,9 @@ def _nth(text: str, regex: Regex, start: int, number: int, group: int) -> tuple[
         group = 0
     if group > regex.groups:
         return None
-    for count, found in enumerate(regex.each(text, start - 1), 1):
+    for count, match in enumerate(regex.each(text, start - 1), 1):
         if count == number:
-            return found.span(group) if found.span(group)[0] >= 0 else None
+            return match.span(group) if match.span(group)[0] >= 0 else None
     return None
 
 

@@ -73,8 +73,8 @@ def joined(texts: list[str], separator: str = "") -> str:
     if sum(map(len, texts)) + len(separator) * len(texts) > _LARGE:
         size = 0
         for number, text in enumerate(texts):
-            for each in (separator, text) if number else (text,):
-                more = input_checks.size_of(each)
+            for part in (separator, text) if number else (text,):
+                more = input_checks.size_of(part)
                 input_checks.check_enlarge(size, more)
                 size += more
     return separator.join(texts)
@@ -125,8 +125,8 @@ _FOLDED = {"\u1fd3": "\u0390", "\u1fe3": "\u03b0", "\ufb05": "\ufb06"}
 
 
 def _folded(char: str) -> str:
-    found = char.casefold()
-    return found if len(found) == 1 else _FOLDED.get(char) or char.lower()
+    folded = char.casefold()
+    return folded if len(folded) == 1 else _FOLDED.get(char) or char.lower()
 
 
 @implements("upper")

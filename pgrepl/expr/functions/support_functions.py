@@ -234,12 +234,12 @@ for _name, _function in _OF.items():
 
 
 def _array(element: int) -> Hash:
-    each = type_hash(element)
+    element_hash = type_hash(element)
 
     def function(value: PgArray, seed: int) -> int:
         result = 1
         for item in value.items:
-            result = (result * 31 + (0 if item is None else each(item, seed))) & _MASK64
+            result = (result * 31 + (0 if item is None else element_hash(item, seed))) & _MASK64
         return result
 
     return function
@@ -254,8 +254,8 @@ def _enum(typoid: int) -> Hash:
 
 def type_hash(typoid: int) -> Hash:
     """The seeded hash function of a type's default operator class."""
-    found = default_opclass(typoid, HASH_METHOD) or class_of(typoid, HASH_METHOD)
-    oid = 0 if found is None else amproc(found.family, found.intype, found.intype, EXTENDED)
+    opclass = default_opclass(typoid, HASH_METHOD) or class_of(typoid, HASH_METHOD)
+    oid = 0 if opclass is None else amproc(opclass.family, opclass.intype, opclass.intype, EXTENDED)
     return hash_of_function(oid, typoid)
 
 

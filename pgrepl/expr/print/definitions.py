@@ -320,22 +320,22 @@ def create_type(session: Session, row: pg_type) -> str:
 
 
 def _create_range(session: Session, row: pg_type) -> str:
-    """As pg_dump words it."""
-    made = range_by_oid(session.type_of(row.oid))
-    assert made is not None
-    multirange = type_row(session, made.multirange)
+    """CREATE TYPE of a range as pg_dump words it, with those options that are not the default."""
+    range_row = range_by_oid(session.type_of(row.oid))
+    assert range_row is not None
+    multirange = type_row(session, range_row.multirange)
     assert multirange is not None
     parts = [
-        f"subtype = {type_text(session, session.type_of(int(made.subtype)))}",
+        f"subtype = {type_text(session, session.type_of(int(range_row.subtype)))}",
         f"multirange_type_name = {type_definition_name(session, multirange)}",
     ]
-    opclass = opclass_by_oid(made.subopc)
+    opclass = opclass_by_oid(range_row.subopc)
     if opclass is not None and not opclass.default:
         parts.append(f"subtype_opclass = pg_catalog.{quote_identifier(opclass.name)}")
-    if made.collation and made.collation != collation(made.subtype):
-        parts.append(f"collation = {qualified_collation(session, made.collation)}")
-    if made.subdiff:
-        parts.append(f"subtype_diff = {session.object_name(REGPROC, made.subdiff)}")
+    if range_row.collation and range_row.collation != collation(range_row.subtype):
+        parts.append(f"collation = {qualified_collation(session, range_row.collation)}")
+    if range_row.subdiff:
+        parts.append(f"subtype_diff = {session.object_name(REGPROC, range_row.subdiff)}")
     listed = ",\n    ".join(parts)
     return f"CREATE TYPE {type_definition_name(session, row)} AS RANGE (\n    {listed}\n);"
 

@@ -41,8 +41,8 @@ def function_name(out: Printer, proc: Proc, args: Sequence[Expr], variadic: bool
     types = [arg.type for arg in args]
     if tuple(types) == proc.argtypes and not (names or proc.variadic) and proc.schema == "pg_catalog":
         return quote_identifier(proc.name)
-    found = name_finds(out.session, proc, types, names, expand_variadic=not variadic)
-    return quote_qualified(None if found else proc.schema, proc.name)
+    is_enough = name_finds(out.session, proc, types, names, expand_variadic=not variadic)
+    return quote_qualified(None if is_enough else proc.schema, proc.name)
 
 
 def _proc(oid: int, out: Printer) -> Proc:

@@ -181,18 +181,18 @@ def _arithmetic(expr: OpExpr, out: Printer) -> str:
 def operator_name(out: Printer, oid: int, left: int, right: int) -> str:
     """The operator's symbol, schema-qualified when the symbol alone would find another operator
     (generate_operator_name)."""
-    found = namespace.operator(out.session, oid)
-    assert found is not None
-    operands = left if found.kind == "b" else 0, right
-    if operands == (found.left, found.right) and not namespace.has_user_operators(out.session, found.name):
-        return found.name
+    op = namespace.operator(out.session, oid)
+    assert op is not None
+    operands = left if op.kind == "b" else 0, right
+    if operands == (op.left, op.right) and not namespace.has_user_operators(out.session, op.name):
+        return op.name
     from pgrepl.expr.analyse.operators import find_operator_or_none
     from pgrepl.expr.analyse.scope import Scope
 
     scope = Scope(out.session)
-    meant = find_operator_or_none(scope, (found.name,), *operands)
+    meant = find_operator_or_none(scope, (op.name,), *operands)
     if meant is not None and meant.oid == oid:
-        return found.name
+        return op.name
     return f"OPERATOR({namespace.operator_text(out.session, oid)})"
 
 

@@ -134,10 +134,10 @@ def _is_constant(expr: tree.Expr, value: bool) -> bool:
 
 def _simple_values(query: tree.Query, out: Printer) -> tree.Rte | None:
     """The VALUES list, if the query is nothing but that list (get_simple_values_rte)."""
-    found = [rte for rte in query.rtable if rte.kind is tree.RteKind.VALUES and rte.in_from]
-    if len(found) != 1 or len(query.rtable) != 1:
+    lists = [rte for rte in query.rtable if rte.kind is tree.RteKind.VALUES and rte.in_from]
+    if len(lists) != 1 or len(query.rtable) != 1:
         return None
-    rte = found[0]
+    rte = lists[0]
     if len(query.targets) != len(rte.columns):
         return None
     for number, (target, column) in enumerate(zip(query.targets, rte.columns, strict=True)):
@@ -252,10 +252,10 @@ def print_sort_expr(expr: tree.Expr, out: Printer) -> None:
 
 def print_direction(typoid: int, sortop: int, nulls_first: bool, out: Printer) -> None:
     """Print DESC, USING and NULLS FIRST, where they are not the default."""
-    found = sort_operators(out.session, typoid)
-    if sortop == found.lt:
+    operators = sort_operators(out.session, typoid)
+    if sortop == operators.lt:
         out.put(" NULLS FIRST" if nulls_first else "")
-    elif sortop == found.gt:
+    elif sortop == operators.gt:
         out.put(" DESC" if nulls_first else " DESC NULLS LAST")
     else:
         out.put(f" USING {operator_name(out, sortop, typoid, typoid)}")

@@ -194,7 +194,7 @@ def _assignments(assigned: Sequence[Assignment], target: Relation, out: Printer)
     for link, group in groupby(assigned, _subquery):
         listed = list(group)
         if link is not None and link.query is not None:
-            names = ", ".join(quote_identifier(_column(target, each.attnum)) for each in listed)
+            names = ", ".join(quote_identifier(_column(target, assignment.attnum)) for assignment in listed)
             out.put(f"{separator}({names}) = ")
             print_expr(replace(link, query=_as_written(link.query)), out, False)
             separator = ", "
@@ -396,10 +396,10 @@ def _quoted(source: str, word: str) -> str:
 def row_of(session: Session, routine: pg_proc, argtypes: Sequence[int]) -> tuple[Column, ...] | None:
     """The columns that the result has as a row; None: it is a scalar, or a record of unknown columns."""
     if routine.prorettype == oids.RECORD:
-        found = out_columns(as_proc(session, routine))
-        if found is None:
+        columns = out_columns(as_proc(session, routine))
+        if columns is None:
             return None
-        types, names = found
+        types, names = columns
         actual = [resolve(session, argtypes, routine.proargtypes, typoid)[1] for typoid in types]
         return tuple(
             Column(name or f"column{number}", typoid, -1, lookup.collation(typoid))
@@ -472,8 +472,8 @@ def _condition(session: Session, when: Expr, table: Relation, pretty: bool) -> s
 def _function(session: Session, oid: int) -> str:
     proc = routine(session, oid)
     assert proc is not None
-    found = name_finds(session, proc, (), (), expand_variadic=True)
-    return quote_qualified(None if found else proc.schema, proc.name)
+    is_enough = name_finds(session, proc, (), (), expand_variadic=True)
+    return quote_qualified(None if is_enough else proc.schema, proc.name)
 
 
 # --- operator definition ----------------------------------------------------------------------------------------------

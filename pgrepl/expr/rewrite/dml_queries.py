@@ -269,12 +269,12 @@ def row_versions(modify: Modify) -> dict[int, str]:
 
 def columns_beside(exprs: Iterable[tree.Expr], versions: Collection[int]) -> list[tree.Var]:
     """The columns of relations other than the target, and its row's `versions`, that expressions use."""
-    found: dict[tuple[int, int], tree.Var] = {}
+    columns: dict[tuple[int, int], tree.Var] = {}
     for expr in exprs:
         for node, depth in walk_deep(expr):
             if isinstance(node, tree.Var) and node.levelsup == depth and node.varno not in (TARGET, *versions):
-                found.setdefault((node.varno, node.attnum), replace(node, levelsup=0))
-    return list(found.values())
+                columns.setdefault((node.varno, node.attnum), replace(node, levelsup=0))
+    return list(columns.values())
 
 
 def row_columns(target: Relation) -> list[tree.Column]:

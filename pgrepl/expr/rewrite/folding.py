@@ -79,11 +79,11 @@ def _arms(operation: tree.SetOperation | tree.RangeRef | None) -> Iterator[int]:
 
 def has_constant_part(expr: tree.Expr) -> bool:
     """Whether a call with nothing but constants is in the expression."""
-    found = False
+    has_part = False
 
     def visit(node: tree.Expr) -> bool:
         """Whether the node is constant."""
-        nonlocal found
+        nonlocal has_part
         if isinstance(node, tree.Const):
             return True
         constant = True
@@ -92,11 +92,11 @@ def has_constant_part(expr: tree.Expr) -> bool:
         if not constant or not isinstance(node, _COMPUTED) or not _is_immutable(node):
             return False
         if isinstance(node, _FAILING) and not (isinstance(node, tree.FuncExpr) and node.func in _SAFE):
-            found = True
+            has_part = True
         return True
 
     visit(expr)
-    return found
+    return has_part
 
 
 def folded(session: Session, expr: tree.Expr) -> tree.Expr:
@@ -186,7 +186,7 @@ def _casts_alike(node: tree.ArrayCoerceExpr) -> bool:
     elem = node.elem
     if elem is None or contains_mutable_functions(elem):
         return False
-    return not any(isinstance(each, tree.CoerceToDomain) for each in walk(elem))
+    return not any(isinstance(part, tree.CoerceToDomain) for part in walk(elem))
 
 
 def _without_boolean(node: tree.Expr) -> tree.Expr:

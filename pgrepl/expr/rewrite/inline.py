@@ -146,8 +146,8 @@ def _query(session: Session, routine: pg_proc, argtypes: Sequence[int], result: 
     key = ("inlined", routine.oid, tuple(argtypes), result, path, session.role)
     if key not in session.derived:
         session.derived[key] = _analysed(session, routine, argtypes)
-    found: Query | None = session.derived[key]
-    return found
+    query: Query | None = session.derived[key]
+    return query
 
 
 def _analysed(session: Session, routine: pg_proc, argtypes: Sequence[int]) -> Query | None:
@@ -199,10 +199,10 @@ def _expression(session: Session, routine: pg_proc, argtypes: Sequence[int], res
 
 
 def _cast(session: Session, expr: Expr, target: int, typmod: int) -> Expr | None:
-    found = coerce_to_target(
+    cast = coerce_to_target(
         Scope(session), expr, expr.type, target, typmod, CastContext.ASSIGNMENT, CoercionForm.IMPLICIT_CAST, -1
     )
-    return None if found is None else found if found is expr else assign_collations(found)
+    return None if cast is None else cast if cast is expr else assign_collations(cast)
 
 
 def _fitted(session: Session, query: Query, columns: Sequence[Column]) -> Query | None:
@@ -290,10 +290,10 @@ def inliner(session: Session, *, is_certain: bool) -> Callable[[Expr], Expr]:
 
     def inline(expr: Expr, active: frozenset[int]) -> Expr:
         call = _call_of(expr)
-        found = None if call is None else inlined(session, call, active)
-        if call is None or found is None:
+        body = None if call is None else inlined(session, call, active)
+        if call is None or body is None:
             return expr
-        deep = map_children_of(found, active | {call.func})
+        deep = map_children_of(body, active | {call.func})
         return _checked(session, deep, call.func) if is_certain else deep
 
     def map_children_of(expr: Expr, active: frozenset[int]) -> Expr:
@@ -388,26 +388,26 @@ class SqlVariables:
     def named(self, names: tuple[str, ...], location: int, *, must_have_field: bool) -> Expr | None:
         """A parameter of a function in SQL, by its name (sql_fn_post_column_ref)."""
         if len(names) > 1 and names[0] == self._function:
-            found = self._parameter(names[1], location)
+            parameter = self._parameter(names[1], location)
             rest = names[2:]
-            if found is not None:
-                return self._field(found, rest, location)
-        found = self._parameter(names[0], location)
-        return None if found is None else self._field(found, names[1:], location)
+            if parameter is not None:
+                return self._field(parameter, rest, location)
+        parameter = self._parameter(names[0], location)
+        return None if parameter is None else self._field(parameter, names[1:], location)
 
     def _parameter(self, name: str, location: int) -> Expr | None:
         if not name or name not in self._names:
             return None
         return self.numbered(self._names.index(name) + 1, location)
 
-    def _field(self, found: Expr, rest: tuple[str, ...], location: int) -> Expr | None:
+    def _field(self, parameter: Expr, rest: tuple[str, ...], location: int) -> Expr | None:
         if not rest:
-            return found
-        return project(self._scope, rest[0], found, location) if len(rest) == 1 else None
+            return parameter
+        return project(self._scope, rest[0], parameter, location) if len(rest) == 1 else None
 
     def starred(self, names: tuple[str, ...], location: int) -> Expr | None:
-        found = self.named(names, location, must_have_field=False)
-        return found if found is not None and lookup.is_row(found.type) else None
+        value = self.named(names, location, must_have_field=False)
+        return value if value is not None and lookup.is_row(value.type) else None
 
 
 def input_names(names: Sequence[str] | None, modes: Sequence[str] | None, count: int) -> list[str]:

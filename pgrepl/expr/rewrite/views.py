@@ -167,7 +167,7 @@ def why_not_updatable(query: tree.Query) -> str | None:
 
 
 def _clause(query: tree.Query) -> str | None:
-    found = [
+    clauses = [
         ("Views containing DISTINCT", query.distinct is not None),
         ("Views containing GROUP BY", bool(query.group) or query.grouping_sets is not None),
         ("Views containing HAVING", query.having is not None),
@@ -178,7 +178,7 @@ def _clause(query: tree.Query) -> str | None:
         ("Views that return window functions", _has(query, tree.WindowFunc)),
         ("Views that return set-returning functions", query.has_target_srfs),
     ]
-    for what, there in found:
+    for what, there in clauses:
         if there:
             return f"{what} are not automatically updatable."
     return None

@@ -87,7 +87,7 @@ def modify_with_virtual_columns(session: Session, modify: Modify) -> Modify:
     columns |= {varno: _Columns(session, target, varno, nullable=True) for varno in row_versions(modify)}
     other = _others(columns)
     changed = map_modify(modify, lambda expr: map_level(expr, other), lambda query: map_query(query, other, 1))
-    options = tuple(replace(each, expr=map_level(each.expr, other)) for each in modify.check_options)
+    options = tuple(replace(option, expr=map_level(option.expr, other)) for option in modify.check_options)
     return replace(changed, check_options=options)
 
 

@@ -81,12 +81,12 @@ def _using_pairs(using: Sequence[str], left: NsItem, right: NsItem) -> list[tupl
 
 
 def _using_column(name: str, item: NsItem, side: str) -> int:
-    found = [attnum for attnum, own in enumerate(item.names, 1) if own == name]
-    if len(found) > 1:
+    attnums = [attnum for attnum, own in enumerate(item.names, 1) if own == name]
+    if len(attnums) > 1:
         raise PgError("42702", f'common column name "{name}" appears more than once in {side} table')
-    if not found:
+    if not attnums:
         raise PgError("42703", f'column "{name}" specified in USING clause does not exist in {side} table')
-    return found[0]
+    return attnums[0]
 
 
 def _var(item: NsItem, attnum: int) -> tree.Var:
@@ -316,14 +316,14 @@ def _show_versions(scope: Scope, clause: ReturningClause) -> list[NsItem]:
             message = f"{given.name.upper()} cannot be specified multiple times"
             raise PgError("42601", message, location=given.location)
         names[given.name] = given.alias
-    found = []
+    items = []
     for version in ("old", "new"):
         if version in names or version not in (*shown, *names.values()):
             table = relation(scope.session, target.rte.relid)
             rte = replace(relation_rte(table, names.get(version, version)), version=version)
-            found.append(scope.add_rte(rte))
-            scope.show(found[-1], cols=False)
-    return found
+            items.append(scope.add_rte(rte))
+            scope.show(items[-1], cols=False)
+    return items
 
 
 def _hide_versions(scope: Scope, versions: Sequence[NsItem], targets: Sequence[tree.Target]) -> None:

@@ -47,12 +47,12 @@ def _parts(node: Any) -> Iterator[nodes.Node]:
 def references(cte: nodes.CommonTableExpr, ctes: Sequence[nodes.CommonTableExpr]) -> set[str]:
     """The WITH queries of the same list that a query refers to (makeDependencyGraph)."""
     wanted = {c.name for c in ctes}
-    found: set[str] = set()
+    names: set[str] = set()
 
     def walk(node: Any, hidden: frozenset[str]) -> None:
         if isinstance(node, nodes.RangeVar):
             if node.schema is None and node.name in wanted and node.name not in hidden:
-                found.add(node.name)
+                names.add(node.name)
             return
         clause = getattr(node, "with_", None)
         if isinstance(clause, nodes.WithClause):
@@ -72,7 +72,7 @@ def references(cte: nodes.CommonTableExpr, ctes: Sequence[nodes.CommonTableExpr]
         return hidden
 
     walk(cte.query, frozenset())
-    return found
+    return names
 
 
 def in_order(ctes: Sequence[nodes.CommonTableExpr], uses: Sequence[set[str]]) -> list[nodes.CommonTableExpr]:

@@ -236,7 +236,7 @@ def transform_json_table(scope: Scope, table: nodes.JsonTable) -> NsItem:
         raise PgError("42601", "invalid ON ERROR behavior", detail=detail, location=table.on_error.location)
     saved, scope.kind = scope.kind, ExprKind.FROM_FUNCTION
     scope.lateral_active = True
-    found = _Columns(scope, table)
+    table_columns = _Columns(scope, table)
     document = query_function(
         nodes.JsonFuncExpr(
             "JSON_TABLE",
@@ -248,13 +248,18 @@ def transform_json_table(scope: Scope, table: nodes.JsonTable) -> NsItem:
         ),
         scope,
     )
-    found.check_names(table.columns)
-    scan = found.scan(found.root, table.columns)
+    table_columns.check_names(table.columns)
+    scan = table_columns.scan(table_columns.root, table.columns)
     scope.lateral_active = False
     scope.kind = saved
-    columns = tuple(found.columns)
+    columns = tuple(table_columns.columns)
     expr = JsonTableExpr(
-        oids.RECORD, location=table.location, document=document, exprs=tuple(found.exprs), columns=columns, scan=scan
+        oids.RECORD,
+        location=table.location,
+        document=document,
+        exprs=tuple(table_columns.exprs),
+        columns=columns,
+        scan=scan,
     )
     alias = table.alias
     names = alias.columns if alias is not None else ()

@@ -106,9 +106,9 @@ class _Reader:
         else:
             constant = self._number(str(value)) if kind is nodes.AConstKind.FLOAT else None
             if constant is None:
-                made = transform_expr(node, self.scope)
-                assert isinstance(made, tree.Const)
-                constant = made.type, made.value
+                const = transform_expr(node, self.scope)
+                assert isinstance(const, tree.Const)
+                constant = const.type, const.value
             typoid, value = constant
         cast = self._casts.get(typoid)
         if cast is None:
@@ -191,11 +191,11 @@ def _arbiter(
         where = assign_collations(transform(scope, clause.where_index, ExprKind.INDEX_PREDICATE))
     if clause.constraint is None:
         return inferred, where, 0, frozenset()
-    found = next(iter(rows(scope.session, pg_constraint, conrelid=relation.oid, conname=clause.constraint)), None)
-    if found is None:
+    constraint = next(iter(rows(scope.session, pg_constraint, conrelid=relation.oid, conname=clause.constraint)), None)
+    if constraint is None:
         message = f'constraint "{clause.constraint}" for table "{relation.name}" does not exist'
         raise PgError("42704", message)
-    return inferred, where, found.oid, frozenset(found.conkey or ())
+    return inferred, where, constraint.oid, frozenset(constraint.conkey or ())
 
 
 def _inference(scope: Scope, element: nodes.IndexElem, location: int) -> Inference:
@@ -372,8 +372,8 @@ class InsertSource:
         """The number of columns of a row-valued expression (count_rowexpr_columns)."""
         if isinstance(expr, tree.Var) and expr.attnum > 0 and expr.type == oids.RECORD:
             query = self.scope.rte(expr.varno).subquery
-            found = next((t.expr for t in query.targets if t.resno == expr.attnum), None) if query is not None else None
-            expr = found if found is not None else expr
+            built = next((t.expr for t in query.targets if t.resno == expr.attnum), None) if query is not None else None
+            expr = built if built is not None else expr
         return len(expr.args) if isinstance(expr, tree.RowExpr) else -1
 
 

@@ -94,8 +94,11 @@ def analyze_merge(stmt: MergeStmt, scope: Scope) -> Modify:
     actions = []
     for when in stmt.whens:
         match = MergeMatch(when.match)
-        for each, hidden in ((item, MergeMatch.NOT_MATCHED_BY_TARGET), (source, MergeMatch.NOT_MATCHED_BY_SOURCE)):
-            each.rel_visible = each.cols_visible = match is not hidden
+        for named_item, hidden in (
+            (item, MergeMatch.NOT_MATCHED_BY_TARGET),
+            (source, MergeMatch.NOT_MATCHED_BY_SOURCE),
+        ):
+            named_item.rel_visible = named_item.cols_visible = match is not hidden
         actions.append(_action(scope, target, when, match))
     return Modify(
         Command.MERGE,
@@ -104,7 +107,7 @@ def analyze_merge(stmt: MergeStmt, scope: Scope) -> Modify:
         (RangeRef(TARGET), *settled.from_),
         named=frozenset(n for action in actions for n in action.named),
         returning=returning,
-        ctes=tuple(each.finished() for each in scope.ctes),
+        ctes=tuple(cte.finished() for cte in scope.ctes),
         merge=Merge(settled.where, tuple(actions)),
     )
 
@@ -180,7 +183,8 @@ class Joined:
 
 
 def joined_query(session: Session, modify: Modify, *, hidden: bool = False, on_spark: bool = False) -> Joined:
-    """As transform_MERGE_to_join does. `hidden`: no row of the target can be seen."""
+    """The join of target and source, outer on the sides whose rows without a match have an action
+    (transform_MERGE_to_join). `hidden`: no row of the target can be seen."""
     target, merge = relation(session, modify.relid), modify.merge
     assert merge is not None
     keeps_source = MergeMatch.NOT_MATCHED_BY_TARGET in merge.matches
@@ -353,18 +357,18 @@ def numbered_query(session: Session, modify: Modify, joined: Joined) -> Query:
     actions, layout = modify.merge.actions, _joined_layout(session, modify, joined.query.columns)
     entry = Rte(RteKind.SUBQUERY, JOINED, layout.columns, alias=JOINED, subquery=joined.query)
     tests = [action.condition or Const(oids.BOOL, value=True) for action in actions]
-    found = _over(session, modify, entry, layout, joined.carried, tests)
+    query = _over(session, modify, entry, layout, joined.carried, tests)
     there = [Var(oids.BOOL, varno=1, attnum=n) for n in (3, 4)]
     kinds: list[tuple[Expr, Expr]] = []
     for match, sides in _SIDES.items():
-        numbers = [(each.expr, _int(n)) for n, each in enumerate(found.targets, 1) if actions[n - 1].match is match]
+        numbers = [(target.expr, _int(n)) for n, target in enumerate(query.targets, 1) if actions[n - 1].match is match]
         if numbers:
             same = tuple(_is(test, wanted) for test, wanted in zip(there, sides, strict=True))
             first = CaseExpr(oids.INT4, whens=tuple(numbers), default=_int(0))
             kinds.append((BoolExpr(oids.BOOL, op=BoolOp.AND, args=same), first))
     columns = [var_of(c, n) for n, c in enumerate(layout.columns, 1)]
     exprs = (*columns, CaseExpr(oids.INT4, whens=tuple(kinds), default=_int(0)))
-    return replace(found, targets=tuple(Target(expr, f"c{n}", n) for n, expr in enumerate(exprs, 1)))
+    return replace(query, targets=tuple(Target(expr, f"c{n}", n) for n, expr in enumerate(exprs, 1)))
 
 
 def _is(test: Expr, wanted: bool) -> Expr:

@@ -108,10 +108,10 @@ def _relation(scope: Scope, name: RangeVar) -> NsItem:
         transition = scope.session.transition_tables.get(name.name)
         if transition is not None:
             return _transition_table(scope, name, transition)
-    found = open_relation(scope, name)
+    table = open_relation(scope, name)
     alias = name.alias
     rte = relation_rte(
-        found, alias.name if alias is not None else None, alias.columns if alias is not None else (), name.inh
+        table, alias.name if alias is not None else None, alias.columns if alias is not None else (), name.inh
     )
     return scope.add_rte(rte)
 

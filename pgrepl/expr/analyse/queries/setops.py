@@ -241,8 +241,8 @@ def _tree(
         collation = common_collation(tuple(pair), none_ok=not keyed)
         columns.append(tree.Column("", typoid, typmod, collation))
         if keyed:
-            found = equality_operators(scope, typoid, location)
-            sortops.append(found.lt)
+            operators = equality_operators(scope, typoid, location)
+            sortops.append(operators.lt)
         results.append(_Result(tree.SetToDefault(typoid, typmod=typmod, collation=collation, location=location)))
     node = tree.SetOperation(stmt.op, stmt.all, left, right, tuple(columns), tuple(sortops))
     return node, results

@@ -96,7 +96,7 @@ class SetClause:
     def read(self, targets: tuple[ResTarget, ...]) -> tuple[Assignment, ...]:
         """Analyse all values first, then cast each to its column's type."""
         sources = [self._source(target) for target in targets]
-        found: list[Assignment] = []
+        assignments: list[Assignment] = []
         for target, source in zip(targets, sources, strict=True):
             assert target.name is not None
             attnum = column_number(self.relation, target.name)
@@ -110,8 +110,8 @@ class SetClause:
                 self.relation, target.name, attnum, tuple(target.indirection), target.location, old_value=TARGET
             )
             value = assigned(self.scope, source, assigned_column, ExprKind.UPDATE_SOURCE)
-            found.append(Assignment(attnum, assign_collations(value)))
-        return tuple(found)
+            assignments.append(Assignment(attnum, assign_collations(value)))
+        return tuple(assignments)
 
     def _source(self, target: ResTarget) -> tree.Expr:
         node = target.value
@@ -190,12 +190,12 @@ def _wrong_count(location: int) -> PgError:
 def merge_assignments(relation: Relation, assigned_: tuple[Assignment, ...]) -> dict[int, tree.Expr]:
     """The value of each assigned column. Assignments to parts of a column are nested; two to the whole column are an
     error."""
-    found: dict[int, tree.Expr] = {}
-    for each in assigned_:
-        earlier = found.get(each.attnum)
-        name = relation.attributes[each.attnum - 1].name
-        found[each.attnum] = each.expr if earlier is None else merged(each.expr, earlier, name)
-    return found
+    values: dict[int, tree.Expr] = {}
+    for assignment in assigned_:
+        earlier = values.get(assignment.attnum)
+        name = relation.attributes[assignment.attnum - 1].name
+        values[assignment.attnum] = assignment.expr if earlier is None else merged(assignment.expr, earlier, name)
+    return values
 
 
 @frozen
@@ -212,20 +212,20 @@ def open_target(scope: Scope, name: nodes.RangeVar, *, inh: bool = False) -> Rel
     """Open the target relation as the first range table entry; it is not yet in the namespace."""
     if name.schema is None and name.name in scope.session.transition_tables:
         raise PgError("0A000", f'relation "{name.name}" cannot be the target of a modifying statement')
-    found = open_relation(scope, name)
+    table = open_relation(scope, name)
     alias = name.alias
     rte = relation_rte(
-        found, alias.name if alias is not None else None, alias.columns if alias is not None else (), inh
+        table, alias.name if alias is not None else None, alias.columns if alias is not None else (), inh
     )
     scope.target_item = scope.add_rte(rte)
-    return found
+    return table
 
 
 def column_number(relation: Relation, name: str) -> int:
     """The attnum of a column, negative for system columns; 0: no such column (attnameAttNum)."""
-    found = relation.attribute(name)
-    if found is not None:
-        return found.num
+    attribute = relation.attribute(name)
+    if attribute is not None:
+        return attribute.num
     if relation.kind in "vc":
         return 0
     return SYSTEM_COLUMNS.get(name, (0, 0))[0]
@@ -240,7 +240,7 @@ def insert_columns(relation: Relation, columns: tuple[ResTarget, ...]) -> list[N
     """The columns that an INSERT gives values (checkInsertTargets)."""
     if not columns:
         return [NamedColumn(a.name, a.num) for a in relation.columns]
-    found: list[NamedColumn] = []
+    named: list[NamedColumn] = []
     whole: set[int] = set()
     partial: set[int] = set()
     for column in columns:
@@ -252,14 +252,14 @@ def insert_columns(relation: Relation, columns: tuple[ResTarget, ...]) -> list[N
             message = f'column "{column.name}" specified more than once'
             raise PgError("42701", message, location=column.location)
         (partial if column.indirection else whole).add(attnum.num)
-        found.append(NamedColumn(column.name, attnum.num, tuple(column.indirection), column.location))
-    return found
+        named.append(NamedColumn(column.name, attnum.num, tuple(column.indirection), column.location))
+    return named
 
 
 def attribute_at(relation: Relation, attnum: int) -> Attribute:
-    found = relation.attribute_by_number(attnum)
-    assert found is not None
-    return found
+    attribute = relation.attribute_by_number(attnum)
+    assert attribute is not None
+    return attribute
 
 
 # --- assign -----------------------------------------------------------------------------------------------------------
@@ -381,21 +381,23 @@ class Parts:
         if not lookup.is_complex(row):
             message = f"{wrong}its type {text} is not a composite type"
             raise PgError("42804", message, location=self.location)
-        found = next((a for a in lookup.row_attributes(self.session, row) if a.name == field and not a.dropped), None)
-        if found is None:
+        attribute = next(
+            (a for a in lookup.row_attributes(self.session, row) if a.name == field and not a.dropped), None
+        )
+        if attribute is None:
             message = f"{wrong}there is no such column in data type {text}"
             raise PgError("42703", message, location=self.location)
-        part = self.into(None, field, False, (found.type, found.typmod, found.collation), rest, value)
-        stored = tree.FieldStore(row, arg=base, values=(part,), fieldnums=(found.num,), location=self.location)
+        part = self.into(None, field, False, (attribute.type, attribute.typmod, attribute.collation), rest, value)
+        stored = tree.FieldStore(row, arg=base, values=(part,), fieldnums=(attribute.num,), location=self.location)
         return self._of_domain(stored, row, target)
 
     def _of_domain(self, changed: tree.Expr, base: int, target: _Type) -> tree.Expr:
         """The changed container as a value of the domain over its type."""
         if base == target[0]:
             return changed
-        made = coerce_to_target(self.scope, changed, base, target[0], target[1], Context.ASSIGNMENT, IMPLICIT_CAST, -1)
-        assert made is not None
-        return made
+        cast = coerce_to_target(self.scope, changed, base, target[0], target[1], Context.ASSIGNMENT, IMPLICIT_CAST, -1)
+        assert cast is not None
+        return cast
 
     def _element(
         self,

@@ -260,9 +260,9 @@ def _items(call: Call, value: Jsonb, path: str, given: Jsonb | None, silent: boo
 
 
 def _match(call: Call, value: Jsonb, path: str, given: Jsonb | None, silent: bool, use_tz: bool) -> bool | None:
-    found = _items(call, value, path, given, silent, use_tz)
-    if len(found) == 1 and (found[0] is None or isinstance(found[0], bool)):
-        return found[0]
+    results = _items(call, value, path, given, silent, use_tz)
+    if len(results) == 1 and (results[0] is None or isinstance(results[0], bool)):
+        return results[0]
     if silent:
         return None
     raise PgError("22038", "single boolean result is expected")
@@ -287,8 +287,8 @@ def _register(suffix: str, use_tz: bool) -> None:
 
     @implements(f"jsonb_path_query_first{suffix}", context=True)
     def jsonb_path_query_first(call: Call, value: Jsonb, path: str, given: Jsonb, silent: bool) -> Jsonb | None:
-        found = _items(call, value, path, given, silent, use_tz)
-        return to_jsonb(json_tree(found[0])) if found else None
+        results = _items(call, value, path, given, silent, use_tz)
+        return to_jsonb(json_tree(results[0])) if results else None
 
 
 _register("", False)

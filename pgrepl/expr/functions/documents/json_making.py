@@ -230,12 +230,12 @@ def _two_arrays(keys: PgArray, values: PgArray) -> list[tuple[str | None, str | 
 
 
 def _checked(pairs: list[tuple[str | None, str | None]]) -> list[tuple[str, str | None]]:
-    found = []
+    checked = []
     for key, value in pairs:
         if key is None:
             raise PgError("22004", "null value not allowed for object key")
-        found.append((key, value))
-    return found
+        checked.append((key, value))
+    return checked
 
 
 def _object_text(pairs: list[tuple[str, str | None]]) -> str:

@@ -326,7 +326,7 @@ def _elements(name: str, value: str | None) -> list[JsValue]:
         if not isinstance(value, Jsonb):
             what = "an object" if source.kind == "object" else "a scalar"
         raise PgError("22023", f"cannot call {name} on {what}")
-    found = source.elements()
-    if any(each.kind != "object" for each in found):
+    members = source.elements()
+    if any(member.kind != "object" for member in members):
         raise PgError("22023", f"argument of {name} must be an array of objects")
-    return found
+    return members

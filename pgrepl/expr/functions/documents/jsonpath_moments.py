@@ -118,11 +118,11 @@ _ZONED = frozenset({"TZ", "OF", "TZH", "TZM"})
 
 def _parsed(text: str, template: str) -> Moment:
     """A value of the type that the template's fields make (parse_datetime)."""
-    fields, found = parse_fields(text, template, standard=True)
+    fields, tmfc = parse_fields(text, template, standard=True)
     words = {node.word.upper().replace(".", "").replace(",", "") for node in parse_template(template, standard=True)}
     dated, timed, zoned = (bool(words & kind) for kind in (_DATED, _TIMED, _ZONED))
-    zone = given_zone(fields, found)
-    digits = found.digits or -1
+    zone = given_zone(fields, tmfc)
+    digits = tmfc.digits or -1
     if zoned and timed and zone is None:
         name = "timestamptz" if dated else "timetz"
         raise PgError("22007", f"missing time zone in input string for type {name}")
@@ -189,7 +189,8 @@ def _local(given: Moment) -> int:
 
 
 def _check_zone_is_used(run: Run, source: int, target: int) -> None:
-    """As checkTimezoneIsUsedForCast does. The error cannot be suppressed."""
+    """Refuse a cast that depends on the session's zone, unless a *_tz() function allows it; `silent` does not suppress
+    this error (checkTimezoneIsUsedForCast)."""
     if not run.use_tz:
         message = f"cannot convert value from {_NAMES[source]} to {_NAMES[target]} without time zone usage"
         raise PgError("0A000", message, hint="Use *_tz() function for time zone support.")
@@ -264,12 +265,12 @@ Test = Callable[[Any, Any], bool | None]
 
 
 @handles(*BOOLEANS)
-def predicate(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
+def predicate(run: Run, item: Item, value: Any, matches: Found, unwrap: bool) -> bool:
     """A predicate as a value (appendBoolResult)."""
     result = truth(run, item, value)
-    if item.next is None and found is None:
+    if item.next is None and matches is None:
         return True
-    return run.next(item, result, found)
+    return run.next(item, result, matches)
 
 
 def truth(run: Run, item: Item, value: Any) -> bool | None:
@@ -306,9 +307,9 @@ def _exists(run: Run, item: Item, value: Any) -> bool | None:
     try:
         if run.lax:
             return run.execute(item, value, None)
-        found: list[Any] = []  # in strict mode all values are computed, to see whether one is an error
-        run.execute(item, value, found)
-        return bool(found)
+        matches: list[Any] = []  # in strict mode all values are computed, to see whether one is an error
+        run.execute(item, value, matches)
+        return bool(matches)
     except PathError:
         return None
 
@@ -320,7 +321,7 @@ def _any(run: Run, left: Item, right: Item | None, value: Any, test: Test, unwra
         rights = [None] if right is None else run.sequence(right, value, unwrap=unwrap_right)
     except PathError:
         return None
-    found = unknown = False
+    holds = unknown = False
     for one in lefts:
         for other in rights:
             result = test(one, other)
@@ -331,8 +332,8 @@ def _any(run: Run, left: Item, right: Item | None, value: Any, test: Test, unwra
             elif result:
                 if run.lax:
                     return True
-                found = True
-    return True if found else None if unknown else False
+                holds = True
+    return True if holds else None if unknown else False
 
 
 def _starts_with(whole: Any, initial: Any) -> bool | None:

@@ -1,6 +1,6 @@
 """How a jsonpath goes from step to step.
 
-A handler of a kind of items passes what it finds to the step behind; `found` collects what leaves the last one, None
+A handler of a kind of items passes what it finds to the step behind; `matches` collects what leaves the last one, None
 asks only whether there is anything.
 """
 
@@ -54,17 +54,17 @@ class Run:
         self.base: tuple[Any, int] = (None, 0)  # where .keyvalue() counts from
         self.generated = numbers + 1
 
-    def execute(self, item: Item, value: Any, found: Found, unwrap: bool | None = None) -> bool:
+    def execute(self, item: Item, value: Any, matches: Found, unwrap: bool | None = None) -> bool:
         """Evaluate a path over a value. unwrap: whether its first step takes an array for its elements."""
         check_for_interrupts()
-        return HANDLERS[item.kind](self, item, value, found, self.lax if unwrap is None else unwrap)
+        return HANDLERS[item.kind](self, item, value, matches, self.lax if unwrap is None else unwrap)
 
-    def next(self, item: Item, value: Any, found: Found) -> bool:
+    def next(self, item: Item, value: Any, matches: Found) -> bool:
         """Pass a value on to the step behind."""
         if item.next is not None:
-            return self.execute(item.next, value, found)
-        if found is not None:
-            found.append(value)
+            return self.execute(item.next, value, matches)
+        if matches is not None:
+            matches.append(value)
         return True
 
     def from_base(self, value: Any, number: int, then: Callable[[], bool]) -> bool:
@@ -79,7 +79,7 @@ class Run:
         self,
         item: Item | None,
         value: Any,
-        found: Found,
+        matches: Found,
         levels: tuple[int, int] = (1, 1),
         *,
         unwrap: bool,
@@ -95,26 +95,26 @@ class Run:
             nested = isinstance(member, (dict, list))
             if level >= first or (first == last == LEAVES and not nested):
                 if item is None:
-                    if found is None:
+                    if matches is None:
                         return True
-                    found.append(member)
+                    matches.append(member)
                     result = True
                 else:
-                    result = self._member(item, member, found, unwrap, ignore_structure)
-                    if result and found is None:
+                    result = self._member(item, member, matches, unwrap, ignore_structure)
+                    if result and matches is None:
                         return True
             if level < last and nested:
                 result = self.members(
-                    item, member, found, levels, unwrap=unwrap, ignore_structure=ignore_structure, level=level + 1
+                    item, member, matches, levels, unwrap=unwrap, ignore_structure=ignore_structure, level=level + 1
                 )
-                if result and found is None:
+                if result and matches is None:
                     return True
         return result
 
-    def _member(self, item: Item, member: Any, found: Found, unwrap: bool, ignore_structure: bool) -> bool:
+    def _member(self, item: Item, member: Any, matches: Found, unwrap: bool, ignore_structure: bool) -> bool:
         if not ignore_structure:
-            return self.execute(item, member, found, unwrap)
-        return self.ignoring_structure(lambda: self.execute(item, member, found, unwrap))
+            return self.execute(item, member, matches, unwrap)
+        return self.ignoring_structure(lambda: self.execute(item, member, matches, unwrap))
 
     def ignoring_structure(self, then: Callable[[], bool]) -> bool:
         before, self.ignore_structure = self.ignore_structure, True
@@ -125,16 +125,16 @@ class Run:
 
     def sequence(self, item: Item, value: Any, *, unwrap: bool) -> list[Any]:
         """All that a path finds; of arrays their elements, if the mode is lax (executeItemOptUnwrapResult)."""
-        found: list[Any] = []
-        self.execute(item, value, found)
+        matches: list[Any] = []
+        self.execute(item, value, matches)
         if not unwrap or not self.lax:
-            return found
+            return matches
         items: list[Any] = []
-        for each in found:
-            if isinstance(each, list):
-                items += each
+        for match in matches:
+            if isinstance(match, list):
+                items += match
             else:
-                items.append(each)
+                items.append(match)
         return items
 
 
@@ -171,13 +171,13 @@ def only(items: Sequence[Any]) -> Any:
 _PER_BASE = 10_000_000_000
 
 
-def key_value(run: Run, item: Item, value: Any, found: Found) -> bool:
+def key_value(run: Run, item: Item, value: Any, matches: Found) -> bool:
     """`.keyvalue()`: an object's keys and values as items (executeKeyValueMethod)."""
     if not isinstance(value, dict):
         raise PathError("2203C", "jsonpath item method .keyvalue() can only be applied to an object")
     if not value:
         return False
-    if item.next is None and found is None:
+    if item.next is None and matches is None:
         return True
     base, number = run.base
     identity = Decimal(_places(base).get(id(value), 0) + number * _PER_BASE)
@@ -185,15 +185,15 @@ def key_value(run: Run, item: Item, value: Any, found: Found) -> bool:
     for key, member in value.items():
         pair = {"id": identity, "key": key, "value": member}
         generated, run.generated = run.generated, run.generated + 1
-        result = run.from_base(pair, generated, lambda pair=pair: run.next(item, pair, found))  # type: ignore[misc]
-        if result and found is None:
+        result = run.from_base(pair, generated, lambda pair=pair: run.next(item, pair, matches))  # type: ignore[misc]
+        if result and matches is None:
             return True
     return result
 
 
 def _places(tree: Any) -> dict[int, int]:
     """The offsets of the objects and arrays of a document, by id (convertJsonbValue)."""
-    found: dict[int, int] = {}
+    places: dict[int, int] = {}
 
     def end(value: Any, at: int) -> int:
         if isinstance(value, str):
@@ -203,7 +203,7 @@ def _places(tree: Any) -> dict[int, int]:
         if not isinstance(value, (dict, list)):
             return at
         at = _aligned(at)
-        found[id(value)] = at
+        places[id(value)] = at
         if isinstance(value, list):
             members, at = value, at + 4 + 4 * len(value)
         else:
@@ -214,7 +214,7 @@ def _places(tree: Any) -> dict[int, int]:
         return at
 
     end(tree, 0)
-    return found
+    return places
 
 
 def _aligned(at: int) -> int:

@@ -55,7 +55,7 @@ _OPERATORS: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
 
 
 @handles(*_OPERATORS)
-def binary(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
+def binary(run: Run, item: Item, value: Any, matches: Found, unwrap: bool) -> bool:
     """An arithmetic operator with two operands (executeBinaryArithmExpr)."""
     left, right = item.args
     assert left is not None and right is not None
@@ -68,18 +68,18 @@ def binary(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool
         result = _OPERATORS[item.kind](one, other)
     except PgError as error:
         raise PathError(error.sqlstate, error.message) from None
-    if item.next is None and found is None:
+    if item.next is None and matches is None:
         return True
-    return run.next(item, result, found)
+    return run.next(item, result, matches)
 
 
 @handles("u+", "u-")
-def unary(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
+def unary(run: Run, item: Item, value: Any, matches: Found, unwrap: bool) -> bool:
     """A sign before each number that is found (executeUnaryArithmExpr)."""
     (operand,) = item.args
     assert operand is not None
     result = False
-    asks_only = found is None and item.next is None
+    asks_only = matches is None and item.next is None
     for number in run.sequence(operand, value, unwrap=True):
         if is_number(number):
             if asks_only:
@@ -90,8 +90,8 @@ def unary(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
             sign = operation_name(item)
             raise PathError("2203B", f"operand of unary jsonpath operator {sign} is not a numeric value")
         signed = numeric_uminus(number) if item.kind == "u-" else number
-        if run.next(item, signed, found):
-            if found is None:
+        if run.next(item, signed, matches):
+            if matches is None:
                 return True
             result = True
     return result
@@ -104,78 +104,78 @@ _NO_MEMBER, _NO_ARRAY, _NO_OBJECT, _BAD_SUBSCRIPT = "2203A", "22039", "2203C", "
 
 
 @handles("null", "string", "numeric", "bool")
-def literal(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
-    if item.next is None and found is None:
+def literal(run: Run, item: Item, value: Any, matches: Found, unwrap: bool) -> bool:
+    if item.next is None and matches is None:
         return True
-    return run.next(item, item.value, found)
+    return run.next(item, item.value, matches)
 
 
 @handles("variable")
-def variable(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
+def variable(run: Run, item: Item, value: Any, matches: Found, unwrap: bool) -> bool:
     known = run.variables.get(item.value)
     if known is None:
         raise PgError("42704", f'could not find jsonpath variable "{item.value}"')
     if not known.number:
-        return run.next(item, known.value, found)
-    return run.from_base(known.base, known.number, lambda: run.next(item, known.value, found))
+        return run.next(item, known.value, matches)
+    return run.from_base(known.base, known.number, lambda: run.next(item, known.value, matches))
 
 
 @handles("$")
-def root(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
-    return run.from_base(run.root, 0, lambda: run.next(item, run.root, found))
+def root(run: Run, item: Item, value: Any, matches: Found, unwrap: bool) -> bool:
+    return run.from_base(run.root, 0, lambda: run.next(item, run.root, matches))
 
 
 @handles("@")
-def current(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
-    return run.next(item, run.current, found)
+def current(run: Run, item: Item, value: Any, matches: Found, unwrap: bool) -> bool:
+    return run.next(item, run.current, matches)
 
 
 @handles("last")
-def last(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
-    if item.next is None and found is None:
+def last(run: Run, item: Item, value: Any, matches: Found, unwrap: bool) -> bool:
+    if item.next is None and matches is None:
         return True
-    return run.next(item, Decimal(run.array_size - 1), found)
+    return run.next(item, Decimal(run.array_size - 1), matches)
 
 
 @handles("key")
-def key(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
+def key(run: Run, item: Item, value: Any, matches: Found, unwrap: bool) -> bool:
     if isinstance(value, dict):
         if item.value in value:
-            return run.next(item, value[item.value], found)
+            return run.next(item, value[item.value], matches)
         if not run.ignore_structure:
             raise PathError(_NO_MEMBER, f'JSON object does not contain key "{item.value}"')
         return False
     if unwrap and isinstance(value, list):
-        return run.members(item, value, found, unwrap=False)
+        return run.members(item, value, matches, unwrap=False)
     if not run.ignore_structure:
         raise PathError(_NO_MEMBER, "jsonpath member accessor can only be applied to an object")
     return False
 
 
 @handles(".*")
-def any_key(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
+def any_key(run: Run, item: Item, value: Any, matches: Found, unwrap: bool) -> bool:
     if isinstance(value, dict):
-        return run.members(item.next, value, found, unwrap=run.lax)
+        return run.members(item.next, value, matches, unwrap=run.lax)
     if unwrap and isinstance(value, list):
-        return run.members(item, value, found, unwrap=False)
+        return run.members(item, value, matches, unwrap=False)
     if not run.ignore_structure:
         raise PathError(_NO_OBJECT, "jsonpath wildcard member accessor can only be applied to an object")
     return False
 
 
 @handles("[*]")
-def any_element(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
+def any_element(run: Run, item: Item, value: Any, matches: Found, unwrap: bool) -> bool:
     if isinstance(value, list):
-        return run.members(item.next, value, found, unwrap=run.lax)
+        return run.members(item.next, value, matches, unwrap=run.lax)
     if run.lax:
-        return run.next(item, value, found)
+        return run.next(item, value, matches)
     if not run.ignore_structure:
         raise PathError(_NO_ARRAY, "jsonpath wildcard array accessor can only be applied to an array")
     return False
 
 
 @handles("[…]")
-def elements(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
+def elements(run: Run, item: Item, value: Any, matches: Found, unwrap: bool) -> bool:
     if not isinstance(value, list) and not run.lax:
         if not run.ignore_structure:
             raise PathError(_NO_ARRAY, "jsonpath array accessor can only be applied to an array")
@@ -183,12 +183,12 @@ def elements(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bo
     array = value if isinstance(value, list) else [value]
     outer, run.array_size = run.array_size, len(array)
     try:
-        return _subscripted(run, item, value, array, found)
+        return _subscripted(run, item, value, array, matches)
     finally:
         run.array_size = outer
 
 
-def _subscripted(run: Run, item: Item, value: Any, array: list[Any], found: Found) -> bool:
+def _subscripted(run: Run, item: Item, value: Any, array: list[Any], matches: Found) -> bool:
     result = False
     for first, last_ in item.value:
         low = _index(run, first, value)
@@ -197,10 +197,10 @@ def _subscripted(run: Run, item: Item, value: Any, array: list[Any], found: Foun
             raise PathError(_BAD_SUBSCRIPT, "jsonpath array subscript is out of bounds")
         result = False
         for member in array[max(low, 0) : max(high + 1, 0)]:
-            if item.next is None and found is None:
+            if item.next is None and matches is None:
                 return True
-            result = run.next(item, member, found)
-            if result and found is None:
+            result = run.next(item, member, matches)
+            if result and matches is None:
                 return True
     return result
 
@@ -216,22 +216,22 @@ def _index(run: Run, item: Item, value: Any) -> int:
 
 
 @handles("**")
-def any_level(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
+def any_level(run: Run, item: Item, value: Any, matches: Found, unwrap: bool) -> bool:
     first, last_ = item.value
     result = False
     if first == 0:
-        result = run.ignoring_structure(lambda: run.next(item, value, found))
-        if result and found is None:
+        result = run.ignoring_structure(lambda: run.next(item, value, matches))
+        if result and matches is None:
             return True
     if isinstance(value, (dict, list)):
-        return run.members(item.next, value, found, (first, last_), unwrap=run.lax, ignore_structure=True)
+        return run.members(item.next, value, matches, (first, last_), unwrap=run.lax, ignore_structure=True)
     return result
 
 
 @handles("?")
-def filter_(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
+def filter_(run: Run, item: Item, value: Any, matches: Found, unwrap: bool) -> bool:
     if unwrap and isinstance(value, list):
-        return run.members(item, value, found, unwrap=False)
+        return run.members(item, value, matches, unwrap=False)
     (condition,) = item.args
     assert condition is not None
     outer, run.current = run.current, value
@@ -239,30 +239,30 @@ def filter_(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> boo
         holds = truth(run, condition, value)
     finally:
         run.current = outer
-    return run.next(item, value, found) if holds is True else False
+    return run.next(item, value, matches) if holds is True else False
 
 
 _NOT_NUMERIC = "22036"
 
 
 @handles("method")
-def method(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
+def method(run: Run, item: Item, value: Any, matches: Found, unwrap: bool) -> bool:
     name: str = item.value
     if name == "type":
-        return run.next(item, type_name(value), found)
+        return run.next(item, type_name(value), matches)
     if name == "size":
-        return _size(run, item, value, found)
+        return _size(run, item, value, matches)
     if unwrap and isinstance(value, list):
-        return run.members(item, value, found, unwrap=False)
+        return run.members(item, value, matches, unwrap=False)
     if name in MOMENTS:
         result: Any = moment(run, item, value)
     elif name == "keyvalue":
-        return key_value(run, item, value, found)
+        return key_value(run, item, value, matches)
     else:
         result = _CONVERSIONS[name](item, value)
-    if item.next is None and found is None:
+    if item.next is None and matches is None:
         return True
-    return run.next(item, result, found)
+    return run.next(item, result, matches)
 
 
 def type_name(value: Any) -> str:
@@ -275,11 +275,11 @@ def type_name(value: Any) -> str:
     return next(name for kind, name in kinds if isinstance(value, kind))
 
 
-def _size(run: Run, item: Item, value: Any, found: Found) -> bool:
+def _size(run: Run, item: Item, value: Any, matches: Found) -> bool:
     if isinstance(value, list):
-        return run.next(item, Decimal(len(value)), found)
+        return run.next(item, Decimal(len(value)), matches)
     if run.lax:
-        return run.next(item, Decimal(1), found)
+        return run.next(item, Decimal(1), matches)
     if not run.ignore_structure:
         raise PathError("22039", "jsonpath item method .size() can only be applied to an array")
     return False
@@ -434,16 +434,16 @@ def items(
     use_tz: bool = False,
 ) -> list[Any]:
     """All items; with silent those before an error."""
-    found: list[Any] = []
+    matches: list[Any] = []
     parsed = parse_path(path)
     try:
-        _run(call, tree, path, variables, use_tz).execute(parsed.first, tree, found)
+        _run(call, tree, path, variables, use_tz).execute(parsed.first, tree, matches)
     except PathError:
         if not silent:
             raise
     except RecursionError:
         raise stack_depth_exceeded() from None
-    return found
+    return matches
 
 
 def exists(
@@ -458,16 +458,16 @@ def exists(
     """Whether there is an item; None after an error that silent suppresses."""
     parsed = parse_path(path)
     run = _run(call, tree, path, variables, use_tz)
-    found: list[Any] | None = None if parsed.lax else []  # in strict mode all items are computed, to find errors
+    matches: list[Any] | None = None if parsed.lax else []  # in strict mode all items are computed, to find errors
     try:
-        result = run.execute(parsed.first, tree, found)
+        result = run.execute(parsed.first, tree, matches)
     except PathError:
         if not silent:
             raise
         return None
     except RecursionError:
         raise stack_depth_exceeded() from None
-    return result if found is None else bool(found)
+    return result if matches is None else bool(matches)
 
 
 def _run(call: Call, tree: Any, path: str, variables: Mapping[str, Variable] | None, use_tz: bool) -> Run:

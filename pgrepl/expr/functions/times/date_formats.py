@@ -249,57 +249,57 @@ def _out_of_range(text: str) -> PgError:
 
 def parse_fields(text: str, template: str, standard: bool = False) -> tuple[Fields, TmFromChar]:
     """The date/time fields of a text, as do_to_timestamp gives them."""
-    found = FromCharScanner(text, parse_template(template, standard=standard), standard).run()
+    tmfc = FromCharScanner(text, parse_template(template, standard=standard), standard).run()
     fields = Fields(year=0, month=1, day=1)
-    _set_clock(fields, found)
-    given = _set_year(fields, found)
-    given |= _set_days(fields, found)
-    fields.usec = found.msec * 1000 + found.usec
+    _set_clock(fields, tmfc)
+    given = _set_year(fields, tmfc)
+    given |= _set_days(fields, tmfc)
+    fields.usec = tmfc.msec * 1000 + tmfc.usec
     if given and not _is_date(fields):
         raise _out_of_range(text)
     clock = 0 <= fields.hour < 24 and 0 <= fields.minute < 60 and 0 <= fields.second < 60
     if not clock or not 0 <= fields.usec < USECS_PER_SEC:
         raise _out_of_range(text)
-    if found.zone_sign and not (0 <= found.zone_hour <= MAX_ZONE_HOUR and 0 <= found.zone_minute < 60):
+    if tmfc.zone_sign and not (0 <= tmfc.zone_hour <= MAX_ZONE_HOUR and 0 <= tmfc.zone_minute < 60):
         raise report(InputError("zone_displacement"), text, "timestamp")
-    return fields, found
+    return fields, tmfc
 
 
 def _is_date(fields: Fields) -> bool:
     return 1 <= fields.month <= 12 and 1 <= fields.day <= days_in_month(fields.year, fields.month)
 
 
-def _set_clock(fields: Fields, found: TmFromChar) -> None:
-    if found.day_seconds:
-        minutes, fields.second = divmod(found.day_seconds, 60)
+def _set_clock(fields: Fields, tmfc: TmFromChar) -> None:
+    if tmfc.day_seconds:
+        minutes, fields.second = divmod(tmfc.day_seconds, 60)
         fields.hour, fields.minute = divmod(minutes, 60)
-    fields.second = found.second or fields.second
-    fields.minute = found.minute or fields.minute
-    fields.hour = found.hour or fields.hour
-    if not found.twelve_hours:
+    fields.second = tmfc.second or fields.second
+    fields.minute = tmfc.minute or fields.minute
+    fields.hour = tmfc.hour or fields.hour
+    if not tmfc.twelve_hours:
         return
     if not 1 <= fields.hour <= 12:
         raise invalid(
             f'hour "{fields.hour}" is invalid for the 12-hour clock',
             hint="Use the 24-hour clock, or give an hour between 1 and 12.",
         )
-    fields.hour = fields.hour % 12 + (12 if found.pm else 0)
+    fields.hour = fields.hour % 12 + (12 if tmfc.pm else 0)
 
 
-def _set_year(fields: Fields, found: TmFromChar) -> bool:
-    century = -found.century if found.bc else found.century
-    if found.year and found.century and found.year_digits <= 2:
-        rest = found.year % 100
+def _set_year(fields: Fields, tmfc: TmFromChar) -> bool:
+    century = -tmfc.century if tmfc.bc else tmfc.century
+    if tmfc.year and tmfc.century and tmfc.year_digits <= 2:
+        rest = tmfc.year % 100
         if rest:
             fields.year = (century - 1) * 100 + rest if century >= 0 else (century + 1) * 100 - rest + 1
         else:
             fields.year = century * 100 + (0 if century >= 0 else 1)
-    elif found.year:
-        year = -found.year if found.bc else found.year
+    elif tmfc.year:
+        year = -tmfc.year if tmfc.bc else tmfc.year
         fields.year = year + 1 if year < 0 else year
-    elif found.century:
+    elif tmfc.century:
         fields.year = (century - 1) * 100 + 1 if century >= 0 else century * 100 + 1
-    return bool(found.year or found.century)
+    return bool(tmfc.year or tmfc.century)
 
 
 def _monday_of_week(year: int, week: int) -> int:
@@ -307,35 +307,35 @@ def _monday_of_week(year: int, week: int) -> int:
     return fourth - (weekday(fourth) - 1) % 7 + (week - 1) * 7
 
 
-def _set_days(fields: Fields, found: TmFromChar) -> bool:
+def _set_days(fields: Fields, tmfc: TmFromChar) -> bool:
     given = False
 
     def set_julian(day: int) -> None:
         fields.year, fields.month, fields.day = from_julian(day)
 
-    if found.julian:
-        set_julian(found.julian)
+    if tmfc.julian:
+        set_julian(tmfc.julian)
         given = True
-    if found.week and found.mode == "iso":
-        monday = _monday_of_week(fields.year, found.week)
-        set_julian(monday + ((found.weekday - 2) % 7 if found.weekday else 0))
+    if tmfc.week and tmfc.mode == "iso":
+        monday = _monday_of_week(fields.year, tmfc.week)
+        set_julian(monday + ((tmfc.weekday - 2) % 7 if tmfc.weekday else 0))
         given = True
-    elif found.week:
-        found.day_of_year = (found.week - 1) * 7 + 1
-    if found.week_of_month:
-        found.day = (found.week_of_month - 1) * 7 + 1
-    if found.day:
-        fields.day = found.day
-    if found.month:
-        fields.month = found.month
-    given = given or bool(found.day or found.month)
-    if found.day_of_year and (fields.month <= 1 or fields.day <= 1):
-        if not fields.year and not found.bc:
+    elif tmfc.week:
+        tmfc.day_of_year = (tmfc.week - 1) * 7 + 1
+    if tmfc.week_of_month:
+        tmfc.day = (tmfc.week_of_month - 1) * 7 + 1
+    if tmfc.day:
+        fields.day = tmfc.day
+    if tmfc.month:
+        fields.month = tmfc.month
+    given = given or bool(tmfc.day or tmfc.month)
+    if tmfc.day_of_year and (fields.month <= 1 or fields.day <= 1):
+        if not fields.year and not tmfc.bc:
             raise invalid("cannot calculate day of year without year information")
-        if found.mode == "iso":
-            set_julian(_monday_of_week(fields.year, 1) - 1 + found.day_of_year)
+        if tmfc.mode == "iso":
+            set_julian(_monday_of_week(fields.year, 1) - 1 + tmfc.day_of_year)
         else:
-            _set_day_of_year(fields, found.day_of_year)
+            _set_day_of_year(fields, tmfc.day_of_year)
         given = True
     return given
 
@@ -351,15 +351,15 @@ def _set_day_of_year(fields: Fields, day: int) -> None:
         fields.day = day - before
 
 
-def given_zone(fields: Fields, found: TmFromChar) -> int | None:
+def given_zone(fields: Fields, tmfc: TmFromChar) -> int | None:
     """The time zone that a text names, in seconds west of Greenwich."""
-    if found.zone_sign:
-        return -found.zone_sign * (found.zone_hour * 60 + found.zone_minute) * 60
-    if found.zone is not None:
-        return -found.zone
-    if found.dynamic is None:
+    if tmfc.zone_sign:
+        return -tmfc.zone_sign * (tmfc.zone_hour * 60 + tmfc.zone_minute) * 60
+    if tmfc.zone is not None:
+        return -tmfc.zone
+    if tmfc.dynamic is None:
         return None
-    zone, word = found.dynamic
+    zone, word = tmfc.dynamic
     west, moment = zone.resolve_local(fields)
     meant = zone.abbreviated(word, moment)
     return west if meant is None else -meant.seconds
@@ -367,14 +367,14 @@ def given_zone(fields: Fields, found: TmFromChar) -> int | None:
 
 @implements("to_timestamp", context=True)
 def to_timestamp(call: Call, text: str, template: str) -> int:
-    fields, found = parse_fields(text, template)
-    west = given_zone(fields, found)
+    fields, tmfc = parse_fields(text, template)
+    west = given_zone(fields, tmfc)
     if west is None:
         west = session_zone(call.style).of_local(fields)
     value = timestamp_of(fields) + west * USECS_PER_SEC
     if not is_valid_julian(fields.year, fields.month) or not is_valid_timestamp(value):
         raise PgError("22008", "timestamp out of range")
-    return fit_timestamp(value, found.digits) if found.digits else value
+    return fit_timestamp(value, tmfc.digits) if tmfc.digits else value
 
 
 @implements("to_date")

@@ -177,7 +177,7 @@ class FromCharScanner:
         self.nodes = nodes
         self.at = 0
         self.position = 0
-        self.found = TmFromChar()
+        self.tmfc = TmFromChar()
         self.exact = self.standard = standard  # exact: FX
         self.extra = 0  # white space skipped beyond what the template has
 
@@ -209,7 +209,7 @@ class FromCharScanner:
                 self.skip_space()
         if self.standard and self.text[self.at :].strip(_SPACE):
             raise invalid("trailing characters remain in input string after datetime format")
-        return self.found
+        return self.tmfc
 
     def literal(self, node: Node) -> None:
         if self.standard and self.peek() != node.text:
@@ -230,12 +230,12 @@ class FromCharScanner:
 
     def set_mode(self, node: Node) -> None:
         mode = "gregorian" if node.word in _GREGORIAN else "iso" if node.word in _ISO else ""
-        if mode and self.found.mode and self.found.mode != mode:
+        if mode and self.tmfc.mode and self.tmfc.mode != mode:
             raise invalid(
                 "invalid combination of date conventions",
                 hint="Do not mix Gregorian and ISO week date conventions in a formatting template.",
             )
-        self.found.mode = self.found.mode or mode
+        self.tmfc.mode = self.tmfc.mode or mode
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -297,13 +297,13 @@ class FromCharScanner:
         return length
 
     def put(self, node: Node, name: str, value: int) -> None:
-        known = getattr(self.found, name)
+        known = getattr(self.tmfc, name)
         if known not in (0, value):
             raise invalid(
                 f'conflicting values for "{node.text}" field in formatting string',
                 "This value contradicts a previous setting for the same field type.",
             )
-        setattr(self.found, name, value)
+        setattr(self.tmfc, name, value)
 
     def choice(self, node: Node, words: tuple[str, ...]) -> int:
         """Read one of the words, ignoring case. Returns its index."""
@@ -328,19 +328,19 @@ class FromCharScanner:
             name, width = _NUMBERS[word]
             self.store(node, name, width)
             if word in ("HH", "HH12"):
-                self.found.twelve_hours = True
+                self.tmfc.twelve_hours = True
         elif word == "MS":
             length = self.store(node, "msec", 3)
-            self.found.msec *= {1: 100, 2: 10}.get(length, 1)
+            self.tmfc.msec *= {1: 100, 2: 10}.get(length, 1)
         elif word == "US" or word.startswith("FF"):
-            self.found.digits = int(word[2]) if word != "US" else self.found.digits
-            length = self.store(node, "usec", 6 if word == "US" else self.found.digits)
-            self.found.usec *= 10 ** max(6 - length, 0)
+            self.tmfc.digits = int(word[2]) if word != "US" else self.tmfc.digits
+            length = self.store(node, "usec", 6 if word == "US" else self.tmfc.digits)
+            self.tmfc.usec *= 10 ** max(6 - length, 0)
         elif word in ("TZ", "tz", "OF", "TZH", "TZM"):
             self.zone(node)
         elif word == "ID":
             self.store(node, "weekday", 1)
-            self.found.weekday = self.found.weekday % 7 + 1
+            self.tmfc.weekday = self.tmfc.weekday % 7 + 1
         elif word == "Q":
             self.integer(node, 1)
             if node.ordinal:
@@ -355,7 +355,7 @@ class FromCharScanner:
         if upper in ("AM", "PM", "A.M.", "P.M."):
             words = ("a.m.", "p.m.") if "." in upper else ("am", "pm")
             self.put(node, "pm", self.choice(node, (*words, *map(str.upper, words))) % 2)
-            self.found.twelve_hours = True
+            self.tmfc.twelve_hours = True
         elif upper in ("AD", "BC", "A.D.", "B.C."):
             words = ("a.d.", "b.c.") if "." in upper else ("ad", "bc")
             self.put(node, "bc", self.choice(node, words))
@@ -368,7 +368,7 @@ class FromCharScanner:
             names = DAYS if upper == "DAY" else tuple(day[:3] for day in DAYS)
             number = self.choice(node, names)
             self.put(node, "weekday", number)
-            self.found.weekday += 1
+            self.tmfc.weekday += 1
 
     def year(self, node: Node) -> None:
         word = node.word
@@ -378,16 +378,16 @@ class FromCharScanner:
                 raise invalid('invalid input string for "Y,YYY"')
             self.put(node, "year", int(match[1]) * 1000 + int(match[2]))
             self.at = match.end() + (2 if node.ordinal else 0)
-            self.found.year_digits = 4
+            self.tmfc.year_digits = 4
             return
         digits = len(word)
         length = self.store(node, "year", digits)
         if digits < 4 and length < 4:
-            self.found.year = _toward_2020(self.found.year)
-        self.found.year_digits = digits
+            self.tmfc.year = _toward_2020(self.tmfc.year)
+        self.tmfc.year_digits = digits
 
     def zone(self, node: Node) -> None:
-        found = self.found
+        tmfc = self.tmfc
         if node.word in ("TZ", "tz"):
             if self.abbreviation():
                 return
@@ -397,15 +397,15 @@ class FromCharScanner:
                     "Time zone abbreviation is not recognized.",
                 )
         if node.word == "TZM":
-            found.zone_sign = found.zone_sign or 1
+            tmfc.zone_sign = tmfc.zone_sign or 1
             self.put(node, "zone_minute", self.integer(node, 2)[0])
             return
         if self.peek() and self.peek() in "+- ":
-            found.zone_sign = -1 if self.peek() == "-" else 1
+            tmfc.zone_sign = -1 if self.peek() == "-" else 1
             self.at += 1
         else:
             swallowed = self.extra > 0 and self.text[self.at - 1 : self.at] == "-"
-            found.zone_sign = -1 if swallowed else 1
+            tmfc.zone_sign = -1 if swallowed else 1
         self.put(node, "zone_hour", self.integer(node, 2)[0])
         if node.word != "TZH" and self.peek() == ":":
             self.at += 1
@@ -420,10 +420,10 @@ class FromCharScanner:
             if known is not None:
                 zone = find_zone(known.zone) if known.zone is not None else None
                 if known.zone is None:
-                    self.found.zone, self.found.dynamic = known.seconds, None
+                    self.tmfc.zone, self.tmfc.dynamic = known.seconds, None
                 elif zone is not None:
-                    self.found.zone, self.found.dynamic = None, (zone, word)
-                self.found.zone_sign = 0
+                    self.tmfc.zone, self.tmfc.dynamic = None, (zone, word)
+                self.tmfc.zone_sign = 0
                 self.at += len(word)
                 return True
             word = word[:-1]

@@ -51,18 +51,18 @@ def _zone_not_recognized(name: str) -> PgError:
 
 def named_zone(name: str) -> Zone:
     """The time zone of a name; an abbreviation with a fixed offset becomes a zone with that offset."""
-    found = abbreviation(name)
-    if found is not None and found.zone is None:
-        return Zone(name, (), (), Offset(found.seconds, found.isdst, found.name), None)
-    zone = find_zone(found.zone if found is not None and found.zone is not None else name)
+    abbrev = abbreviation(name)
+    if abbrev is not None and abbrev.zone is None:
+        return Zone(name, (), (), Offset(abbrev.seconds, abbrev.isdst, abbrev.name), None)
+    zone = find_zone(abbrev.zone if abbrev is not None and abbrev.zone is not None else name)
     if zone is None:
         raise _zone_not_recognized(name)
     return zone
 
 
 def _dynamic(name: str) -> bool:
-    found = abbreviation(name)
-    return found is not None and found.zone is not None
+    abbrev = abbreviation(name)
+    return abbrev is not None and abbrev.zone is not None
 
 
 @implements("timestamp_zone")
