@@ -17,7 +17,6 @@ from pgrepl.server.settings import ServerState
 from tests.server.test_monitoring import get
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "monitoring"
-DOCUMENT = FOLDER.parents[1] / "docs" / "server.md"
 METRIC = re.compile(r"pgrepl_\w+")
 LABEL = re.compile(r"([a-z_]+)\s*(?:=~|!=|=)\s*\"")
 OF_PROMETHEUS = {"instance", "job"}

@@ -88,5 +88,5 @@ def _check(name: str) -> int:
     if lake == NEWEST:
         sys.stdout.write(f"it has DuckLake {lake}, the newest\n")
     else:
-        sys.stdout.write(f'it has DuckLake {lake}; "pgrepl upgrade" brings it to {NEWEST}, and nothing else does\n')
+        sys.stdout.write(f'it has DuckLake {lake}; "pgrepl upgrade" brings it to {NEWEST}\n')
     return OK if version == FORMAT_VERSION else FAILURE
