@@ -305,8 +305,7 @@ def _left_bare(session: Session, key: ForeignKey, values: Sequence[Key]) -> Rows
     convert = converters(session, key, to_referenced=False)[:-1]
     used = _periods(session, key.referencing, key.columns, keys, convert, newest_rows)
     bare = {
-        plain_key: [used_period for used_period in rows if not covers[plain_key].covers(used_period[0])]
-        for plain_key, rows in used.items()
+        plain_key: [row for row in rows if not covers[plain_key].covers(row[0])] for plain_key, rows in used.items()
     }
     rows_of_keys: RowsOfKeys = {}
     for number, (*others, period) in enumerate(values):
